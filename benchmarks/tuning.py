@@ -20,7 +20,7 @@ import numpy as np
 from levelfield.evaluation.statistics.trials import best_of
 from levelfield.ranges import Range
 from levelfield.studies import read_study
-from levelfield.tuning import Budget, How, Judge, tune
+from levelfield.tuning import Budget, Judge, SearchSettings, tune
 from levelfield.tuning.samplers import NAMES, create
 
 SURFACES = Path(__file__).parent / "surfaces"
@@ -109,8 +109,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
 
         def search(name: str, trials: int, jobs: int) -> None:
-            how = How(budget=Budget(trials=trials), judge=Judge(), sampler="halton")
-            tune(study, Path(scratch) / name, how, jobs=jobs)
+            settings = SearchSettings(budget=Budget(trials=trials), judge=Judge(), sampler="halton")
+            tune(study, Path(scratch) / name, settings, jobs=jobs)
 
         first = seconds(lambda: search("first", 1, 1))
         again = seconds(lambda: search("again", 1, 1))

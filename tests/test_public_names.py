@@ -23,7 +23,7 @@ NAMES = {
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
     "levelfield.batching": """Batching Choice Fit Layout PlanReport Promise check_fit create describe fit_batch
-        fits maker names register report""",
+        fits names register report""",
     "levelfield.geometry": "Geometry gather unit",
     "levelfield.evaluation": """ClassMeans Compacted Definition Density Division Evaluation Facts Interval Rate Rates
         Representation Sample Shards Signature Threshold Unknowns alignment class_spectra class_spectrum compact
@@ -44,7 +44,7 @@ NAMES = {
     "levelfield.papers": "presets published toy",
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict applicable broken_laws
         check_objective degenerate findings ordinary verdicts""",
-    "levelfield.tuning": "Budget How Judge Trial Tuned TuningProgress tune",
+    "levelfield.tuning": "Budget Judge SearchSettings Trial Tuned TuningProgress tune",
     "levelfield.randomness": "drawn_from isolated numpy_stream reseed seed_globals stream",
     "levelfield.errors": """BadInput BadSpecification CommandEnded Damaged LevelfieldError LostProcess MissingData
         MissingExtra NotTrusted RunFailed Unfair UnknownName UnreadableImage nearest suggestion unknown""",
@@ -55,7 +55,7 @@ PARTS: dict[str, Callable[[], list[type]]] = {
     ],
     "levelfield.miners": lambda: [type(miners.create(name)) for name in miners.names()],
     "levelfield.batching": lambda: [
-        kind for name in batching.names() if isinstance(kind := batching.maker(name), type)
+        kind for name in batching.names() if isinstance(kind := batching._registry.registry.get(name), type)
     ],
 }
 

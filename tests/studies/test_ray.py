@@ -27,7 +27,7 @@ from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
-from levelfield.tuning import Budget, How, Judge, tune
+from levelfield.tuning import Budget, Judge, SearchSettings, tune
 
 LONG = {"steps": 40, "cut": "last-1"}
 OFTEN = Options(pace=Pace(log_every=3, save_every_steps=2))
@@ -190,10 +190,10 @@ def test_a_driver_that_is_stopped_or_killed_continues_when_started_again(
 def test_a_search_on_a_cluster_finds_the_same_settings(world: World, tmp_path: Path) -> None:
     study = small_study(make_photos(tmp_path / "photos", classes=12), ["triplet"])
     study = study.model_copy(update={"search": {"triplet.margin": [0.05, 0.3, "log"]}})
-    how = How(Budget(trials=2), Judge(validation=0.4), sampler="halton")
+    settings = SearchSettings(Budget(trials=2), Judge(validation=0.4), sampler="halton")
     with on_ray.on_ray(world.address, jobs=1, threads=1) as executor:
-        there = tune(study, tmp_path / "there", how, executor=executor)
-    here = tune(study, tmp_path / "here", how, jobs=0)
+        there = tune(study, tmp_path / "there", settings, executor=executor)
+    here = tune(study, tmp_path / "here", settings, jobs=0)
     assert [(trial.settings, trial.value) for trial in there.trials] == [
         (one.settings, one.value) for one in here.trials
     ]

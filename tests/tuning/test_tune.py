@@ -25,9 +25,9 @@ from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.studies import read_study
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
-from levelfield.tuning import Budget, How, Judge, Trial, Tuned, TuningProgress, tune
+from levelfield.tuning import Budget, Judge, SearchSettings, Trial, Tuned, TuningProgress, tune
 from levelfield.tuning.outline import cost, outline
-from levelfield.tuning.trials import chosen
+from levelfield.tuning.trials import best_trial
 
 SEARCH = {"triplet.margin": [0.05, 0.3, "log"], "conditions.lr": [0.001, 0.01, "log"]}
 
@@ -37,9 +37,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_photos(tmp_path_factory.mktemp("photos") / "photos", classes=12)
 
 
-def searched(study: Any, folder: Path, *, jobs: int = 0, trials: int = 6, **how: Any) -> Tuned:
-    how = {"budget": Budget(trials=trials), "judge": Judge(validation=0.4), "sampler": "tpe", **how}
-    return tune(study, folder, How(**how), jobs=jobs)
+def searched(study: Any, folder: Path, *, jobs: int = 0, trials: int = 6, **settings: Any) -> Tuned:
+    settings = {"budget": Budget(trials=trials), "judge": Judge(validation=0.4), "sampler": "tpe", **settings}
+    return tune(study, folder, SearchSettings(**settings), jobs=jobs)
 
 
 def study_of(photos: Path, methods: list[Any] | None = None, **search: Any) -> Any:
@@ -64,7 +64,7 @@ def test_every_method_gets_the_same_number_of_trials_and_the_best_is_written(pho
     assert written.name == "small-tuned"
     assert written.conditions.tuning_trials == 4
     for method in written.methods:
-        best = chosen(by_method[method.label])
+        best = best_trial(by_method[method.label])
         record = found.record.methods[method.label]
         assert record.trial == best.number
         assert record.values == tuple(t.value for t in by_method[method.label])
@@ -83,9 +83,9 @@ def test_the_same_trials_come_with_any_number_of_jobs_and_after_an_interruption(
 
     whole = searched(study_of(photos), tmp_path / "whole", trials=4)
     assert told(searched(study_of(photos), tmp_path / "two", jobs=2, trials=4).trials) == told(whole.trials)
-    how = How(budget=Budget(trials=4), judge=Judge(validation=0.4), sampler="tpe")
+    settings = SearchSettings(budget=Budget(trials=4), judge=Judge(validation=0.4), sampler="tpe")
     with pytest.raises(KeyboardInterrupt):
-        tune(study_of(photos), tmp_path / "stopped", how, jobs=0, progress=Interrupting())
+        tune(study_of(photos), tmp_path / "stopped", settings, jobs=0, progress=Interrupting())
     again = searched(study_of(photos), tmp_path / "stopped", trials=4)
     assert told(again.trials) == told(whole.trials)
     assert again.study == whole.study.model_copy(update={"tuning": again.record})
@@ -274,7 +274,7 @@ def test_the_record_counts_the_classes_that_judged(photos: Path, tmp_path: Path)
     judged_by = searched(small_study(own, ["lda"]), tmp_path / "own", trials=1, judge=Judge()).record.judged_by
     assert judged_by == "the 2 validation classes that 'own' defines"
     with pytest.raises(BadSpecification, match=r"--validation 0.25 would be ignored: 'own' defines 2 val"):
-        searched(small_study(own, ["lda"]), tmp_path / "own", trials=1, judge=Judge(asked=True))
+        searched(small_study(own, ["lda"]), tmp_path / "own", trials=1, judge=Judge(share_is_explicit=True))
 
 
 def test_the_training_of_a_teacher_is_charged_to_its_student_once(photos: Path, tmp_path: Path) -> None:
@@ -290,14 +290,14 @@ def test_the_training_of_a_teacher_is_charged_to_its_student_once(photos: Path, 
 
 def test_an_outline_counts_trials_and_runs_without_making_any(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["lda", "triplet", "untrained"])
-    found = outline(study, How(budget=Budget(trials=5), judge=Judge(folds=3)))
+    found = outline(study, SearchSettings(budget=Budget(trials=5), judge=Judge(folds=3)))
     assert found.spaces.keys() == {"lda", "triplet"}
     assert found.spaces["triplet"].keys() >= {"margin"}
     known = cost(found, options=Options(cache_folder=tmp_path))
     assert {label: one.runs for label, one in known.items()} == {"lda": 3, "triplet": 3}
     assert known["triplet"].seconds > 0
     assert found.trials("triplet", 2.0) == 5
-    timed = outline(study, How(budget=Budget(seconds=60)))
+    timed = outline(study, SearchSettings(budget=Budget(seconds=60)))
     assert (timed.trials("triplet", 2.0), timed.trials("lda", 2.0)) == (30, 30)
-    seen = outline(study, How(budget=Budget(images=96)))
+    seen = outline(study, SearchSettings(budget=Budget(images=96)))
     assert seen.trials("triplet", None) == 2

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from levelfield.batching._registry import Choice as Choice
     from levelfield.batching._registry import create as create
     from levelfield.batching._registry import describe as describe
-    from levelfield.batching._registry import maker as maker
     from levelfield.batching._registry import names as names
     from levelfield.batching._registry import register as register
 

@@ -17,12 +17,11 @@ from levelfield.settings import accepted, check_settings
 
 registry: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
 names = registry.names  # the names of all batchings
-maker: Callable[[str], Callable[..., Batching]] = registry.get  # the class of that name, or `my_batches.py:MyBatching`
 _Entry = TypeVar("_Entry", bound=type[Batching])
 
 
 @dataclass(frozen=True)
-class About:
+class BatchingFacts:
     """A batching in a sentence, its full text, its settings with defaults, and its search ranges."""
 
     what: str
@@ -31,7 +30,7 @@ class About:
     search: Mapping[str, Any]
 
 
-def describe(name: str) -> About:
+def describe(name: str) -> BatchingFacts:
     """The facts about a batching.
 
     >>> describe("spc").settings
@@ -42,7 +41,7 @@ def describe(name: str) -> About:
     on_settings = [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
     settings = {key: default for key, default in (accepted(batching) or {}).items() if key not in COMMON}
     text = "\n\n".join([_paragraphs(batching)[0], *on_settings])
-    return About(registry.facts(name), text, settings, dict(batching.search))
+    return BatchingFacts(registry.facts(name), text, settings, dict(batching.search))
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
@@ -77,7 +76,7 @@ def create(name: str, labels: Labels, *, batch_size: int | None, **settings: Any
     >>> create("spc", [0, 0, 1, 1, 2, 2], batch_size=4, samples_per_class=2).plan(0).shape
     (1, 4)
     """
-    make = maker(name)
+    make = registry.get(name)
     check_settings(f"batching '{name}'", settings, make)
     if batch_size is None and (accepted(make) or {}).get("batch_size", 0) is not None:
         raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class works without one.")
@@ -133,7 +132,7 @@ class Choice(NamedTuple):
         (1, 4)
         """
         self.check()
-        takes = accepted(maker(self.name)) or {}
+        takes = accepted(registry.get(self.name)) or {}
         shape = {key: value for key, value in layout.settings.items() if key in takes}
         return create(self.name, labels, batch_size=layout.batch_size, **{**shape, **common, **self.settings})
 
@@ -141,7 +140,7 @@ class Choice(NamedTuple):
         for key in self.settings:
             if key in GIVEN:
                 raise BadSpecification(f"Batching '{self.name}' cannot set '{key}' here: {GIVEN[key]}.")
-        check_settings(f"batching '{self.name}'", self.settings, maker(self.name))
+        check_settings(f"batching '{self.name}'", self.settings, registry.get(self.name))
 
     def __str__(self) -> str:
         settings = ", ".join(f"{key}={value}" for key, value in self.settings.items())

@@ -48,15 +48,16 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
 
 def print_search(outline: Outline, options: Options, jobs: int) -> None:
     """Time a few steps of every method and print what a search would try."""
-    how, measured, missing = outline.how, None, ""
+    settings, measured, missing = outline.settings, None, ""
     try:
         with bar("timing a few steps of each method") as progress:
             measured = cost(outline, options=options, progress=progress)
     except MissingData as error:
         missing = f"Time unknown: {error}"
-    about = how.plain
+    about = settings.plain
     title = (
-        f"{outline.study.name}: {about['budget']}, sampler {how.sampler}, {how.metric}, judged by {about['judged_by']}"
+        f"{outline.study.name}: {about['budget']}, sampler {settings.sampler}, {settings.metric}, "
+        f"judged by {about['judged_by']}"
     )
     rows: list[list[str]] = []
     total, seconds, shared = 0.0, 0.0, 0.0
@@ -64,7 +65,7 @@ def print_search(outline: Outline, options: Options, jobs: int) -> None:
         trial = None if measured is None else measured[label]
         each = None if trial is None else trial.seconds
         trials = outline.trials(label, each)
-        runs = trials * (how.judge.folds if trial is None else trial.runs)
+        runs = trials * (settings.judge.folds if trial is None else trial.runs)
         total, seconds, shared = total + runs, seconds + trials * (each or 0.0), shared + (each or 0.0)
         spans = ", ".join(f"{key} {span.text}" for key, span in space.items()) or "nothing: as many seeds instead"
         per_run = "-" if trial is None else f"{trial.seconds / max(1, trial.runs):.0f}"

@@ -23,7 +23,7 @@ from levelfield.wording import duration, plural
 if TYPE_CHECKING:
     from levelfield.studies.execution.executor import Executor
     from levelfield.studies.runs.training import Options
-    from levelfield.tuning import How, Tuned
+    from levelfield.tuning import SearchSettings, Tuned
     from levelfield.tuning.recipe import Recipe
 
 _ADDRESS = re.compile(r"auto|local|ray://\S+|(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d+")
@@ -102,11 +102,11 @@ def search_study(
     options = environment.options()
     jobs = parallel.count(options.device, study.conditions.processes)
     check_output(study, compact=compact)
-    how = choose_how(study, search)
+    settings = search_settings(study, search)
     folder = environment.out / f"{study.name}-tuning"
     with executor_on(parallel, jobs=jobs, threads=study.conditions.threads) as executor, bars(transient=True) as drawn:
         progress = TuningBars(drawn)
-        tuned = tune(study, folder, how, jobs=jobs, options=options, progress=progress, executor=executor)
+        tuned = tune(study, folder, settings, jobs=jobs, options=options, progress=progress, executor=executor)
     return replace(tuned, paths=(*tuned.paths, *tuning_table(tuned.record).write(folder)))
 
 
@@ -135,9 +135,9 @@ def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> studi
         return recipe.carry_out(plan)
 
 
-def choose_how(study: studies.Study, search: Search) -> How:
+def search_settings(study: studies.Study, search: Search) -> SearchSettings:
     """The options of a search; raises if they contradict each other."""
-    from levelfield.tuning import Budget, How, Judge
+    from levelfield.tuning import Budget, Judge, SearchSettings
 
     trials, validation, folds = search.trials, search.validation, search.folds
     for first, second in (("trials", "budget"), ("validation", "folds")):
@@ -145,8 +145,9 @@ def choose_how(study: studies.Study, search: Search) -> How:
             raise BadSpecification(f"--{first} and --{second} cannot be combined: give one of them.")
     budget = Budget.parse(search.budget) if search.budget is not None else Budget(trials=trials or 30)
     share = validation or study.protocol.validation or DEFAULT_SHARE
-    judge = Judge(folds=folds) if folds is not None else Judge(validation=share, asked=validation is not None)
-    return How(budget, judge, search.metric or "", search.sampler or "", search.seed)
+    by_share = Judge(validation=share, share_is_explicit=validation is not None)
+    judge = by_share if folds is None else Judge(folds=folds)
+    return SearchSettings(budget, judge, search.metric or "", search.sampler or "", search.seed)
 
 
 def with_ray_address(arguments: list[str]) -> list[str]:

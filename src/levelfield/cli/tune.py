@@ -10,7 +10,7 @@ from levelfield.cli.choosing import DEFAULT_SHARE, choose_study
 from levelfield.cli.console import console
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
 from levelfield.cli.options import Overrides, StudyArgument, keys_and_values, option, quoted, trusted_words
-from levelfield.cli.running import choose_how, compare_study, search_study
+from levelfield.cli.running import compare_study, search_settings, search_study
 from levelfield.errors import BadInput
 
 
@@ -43,7 +43,7 @@ def tune(
 
         options = environment.options()
         jobs = parallel.count(options.device, chosen.conditions.processes)
-        print_search(outline(chosen, choose_how(chosen, search)), options, jobs)
+        print_search(outline(chosen, search_settings(chosen, search)), options, jobs)
         return
     tuned = search_study(chosen, search, environment, parallel, compact=output.compact)
     if then_compare:  # whose report shows the table

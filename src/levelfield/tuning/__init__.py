@@ -3,6 +3,6 @@
 from levelfield.tuning.budget import Budget
 from levelfield.tuning.result import Tuned
 from levelfield.tuning.search import tune
-from levelfield.tuning.trials import How, Judge, Trial, TuningProgress
+from levelfield.tuning.trials import Judge, SearchSettings, Trial, TuningProgress
 
-__all__ = ["Budget", "How", "Judge", "Trial", "Tuned", "TuningProgress", "tune"]
+__all__ = ["Budget", "Judge", "SearchSettings", "Trial", "Tuned", "TuningProgress", "tune"]

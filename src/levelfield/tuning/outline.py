@@ -13,27 +13,27 @@ from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.shared import SharedInputs
 from levelfield.tuning.budget import USUAL_TRIALS
 from levelfield.tuning.space import Space, check_search, common_space, space_of
-from levelfield.tuning.trials import How, is_searched
+from levelfield.tuning.trials import SearchSettings, is_searched
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A search that has not started. how: with its defaults filled in.
+    """A search that has not started. settings: with their defaults filled in.
 
     spaces: the ranges of each method that is searched; empty: as many seeds instead. common: the ranges of conditions
     that are searched once for all methods, before the rest.
     """
 
     study: Study
-    how: How
+    settings: SearchSettings
     spaces: dict[str, Space]
     common: Space
 
     def trials(self, label: str, seconds: float | None) -> float:
         """The full trials of a method whose trial takes `seconds`; None: unknown."""
-        budget = self.how.budget
+        budget = self.settings.budget
         if budget.images is not None:
-            return max(1.0, budget.images / self.how.full_trial(self.study))
+            return max(1.0, budget.images / self.settings.full_trial(self.study))
         if budget.seconds is None:
             return float(budget.trials or 1)
         trained = {method.label for method in self.study.methods if methods.trains(method.name)}
@@ -51,14 +51,14 @@ class TrialCost:
     features: float
 
 
-def outline(study: Study, how: How) -> Outline:
+def outline(study: Study, settings: SearchSettings) -> Outline:
     """Check what can be checked without the data, and return what would be searched."""
-    how = how.completed(study)
+    settings = settings.completed(study)
     check_search(study)
     spaces = {method.label: space_of(study, method) for method in study.methods if is_searched(method)}
     if not spaces:
         raise BadSpecification("The study has nothing to tune: none of its methods trains or has settings to search.")
-    return Outline(study, how, spaces, common_space(study))
+    return Outline(study, settings, spaces, common_space(study))
 
 
 def cost(search: Outline, *, options: Options, progress: Progress = SILENT) -> dict[str, TrialCost]:
@@ -68,7 +68,7 @@ def cost(search: Outline, *, options: Options, progress: Progress = SILENT) -> d
     for method in search.study.methods:
         if method.label not in search.spaces:
             continue
-        resolved = search.how.resolve_trial(search.study, method, options, shared, progress)
+        resolved = search.settings.resolve_trial(search.study, method, options, shared, progress)
         runs = [run for run in resolved.runs if run.label == method.label]
         with resolved.in_use():
             one = estimate(runs, options=options, jobs=1)

@@ -16,7 +16,7 @@ from levelfield.studies import Study
 from levelfield.studies.specification.choices import MethodSpec, TunedMethod, TuningRecord
 from levelfield.tuning.samplers import distributions, for_optuna, import_optuna
 from levelfield.tuning.space import Space, applied
-from levelfield.tuning.trials import How, Trial, chosen
+from levelfield.tuning.trials import SearchSettings, Trial, best_trial
 
 LOG = "trials.json"
 TUNED = "tuned.yaml"
@@ -48,11 +48,11 @@ class Tuned:
 
 
 def write_tuned(
-    study: Study, how: How, results: Sequence[SearchResult], common: SearchResult | None, folder: Path
+    study: Study, settings: SearchSettings, results: Sequence[SearchResult], common: SearchResult | None, folder: Path
 ) -> Tuned:
     """Write tuned.yaml and, where Optuna is installed, its journal for optuna-dashboard."""
     records = {one.label: _record(one) for one in results}
-    record = TuningRecord(**how.plain, methods=records, common=None if common is None else _record(common))
+    record = TuningRecord(**settings.plain, methods=records, common=None if common is None else _record(common))
     earlier = {} if study.tuning is None else {one.label: one.settings.get("trials", 0) for one in study.methods}
     counts = {one.label: len(one.trials) + int(earlier.get(one.label, 0)) for one in results if one.space}
     tuned = study.model_copy(
@@ -71,12 +71,12 @@ def write_tuned(
     plain["tuning"] = plain.pop("tuning")  # last: it is long
     dumped = yaml.dump(plain, Dumper=_Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
     write_text(folder / TUNED, _HEAD + dumped)
-    journal = [folder / JOURNAL] if _write_journal(folder / JOURNAL, results, how) else []
+    journal = [folder / JOURNAL] if _write_journal(folder / JOURNAL, results, settings) else []
     return Tuned(tuned, trials, (folder / TUNED, folder / LOG, *journal))
 
 
 def _record(one: SearchResult) -> TunedMethod:
-    best = chosen(one.trials) if one.space else None
+    best = best_trial(one.trials) if one.space else None
     return TunedMethod(
         trial=None if best is None else best.number,
         chosen={} if best is None else best.settings,
@@ -108,7 +108,7 @@ def _written(method: MethodSpec) -> dict[str, Any]:
     return ({} if method.label == plain else {"label": method.label}) | {method.name: inner}
 
 
-def _write_journal(path: Path, results: Sequence[SearchResult], how: How) -> bool:
+def _write_journal(path: Path, results: Sequence[SearchResult], settings: SearchSettings) -> bool:
     """Write all trials as an Optuna journal, one study for each method: `optuna-dashboard FILE` shows it."""
     optuna = import_optuna()
     searched = [one for one in results if one.space]
@@ -131,7 +131,7 @@ def _write_journal(path: Path, results: Sequence[SearchResult], how: How) -> boo
                     params=params,
                     distributions={key: kinds[key] for key in params},
                     value=trial.value,
-                    user_attrs={"metric": how.metric, "seconds": trial.seconds, "error": trial.error},
+                    user_attrs={"metric": settings.metric, "seconds": trial.seconds, "error": trial.error},
                     state=optuna.trial.TrialState[state],
                 )
             )

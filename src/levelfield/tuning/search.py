@@ -31,10 +31,10 @@ from levelfield.tuning.space import Space, applied, common_space, own_values, sp
 from levelfield.tuning.trials import (
     SILENT_TUNING,
     Attempt,
-    How,
+    SearchSettings,
     Trial,
     TuningProgress,
-    chosen,
+    best_trial,
     is_searched,
     write_log,
 )
@@ -47,13 +47,13 @@ class _Search(SearchResult):
     """A search that is under way.
 
     methods: one method; or, for conditions that all methods share (`common`), all that train, whose mean decides.
-    sampler: None if there is nothing to search. own: the values that the study's own settings have in the space.
+    sampler: None if there is nothing to search. study_values: what the study's own settings are in the space.
     """
 
     methods: list[MethodSpec]
     spent: Spent
     sampler: samplers.Sampler | None
-    own: dict[str, Any]
+    study_values: dict[str, Any]
     common: bool = False
 
     def propose(self, count: int) -> list[Trial]:
@@ -73,7 +73,7 @@ class _Search(SearchResult):
         worst = min((trial.value for trial in self.trials if trial.value is not None), default=0.0)
         values = [worst if trial.value is None else trial.value for trial in done]
         if done[0].number == 0:
-            self.sampler.start_from(self.own, values[0])
+            self.sampler.start_from(self.study_values, values[0])
             done, values = done[1:], values[1:]
         self.sampler.tell(values)
 
@@ -81,7 +81,7 @@ class _Search(SearchResult):
 def tune(
     study: Study,
     folder: Path,
-    how: How,
+    settings: SearchSettings,
     *,
     jobs: int = 1,
     options: Options | None = None,
@@ -95,8 +95,8 @@ def tune(
     """
     options = options or Options()
     with trusting(*named_by(study)):
-        how = outline(study, how).how
-        work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress, executor)
+        settings = outline(study, settings).settings
+        work = _Work(study, folder, settings, jobs, replace(options, trust=trusted()), progress, executor)
         work.check_trials()
         common = work.search_common()
         searches = []
@@ -104,7 +104,7 @@ def tune(
             space = space_of(work.study, method)
             searches.append(work.begin(method.label, [method], space, own_values(work.study, method, space)))
         work.carry_out(searches)
-        return write_tuned(work.study, work.how, searches, common, folder)
+        return write_tuned(work.study, work.settings, searches, common, folder)
 
 
 @dataclass
@@ -113,34 +113,36 @@ class _Work:
 
     study: Study
     folder: Path
-    how: How
+    settings: SearchSettings
     jobs: int
     options: Options
     progress: TuningProgress
     executor: Executor | None = None
     _digest: str = ""
-    _charged: set[tuple[str, str]] = field(default_factory=set)  # see `Attempt.judged`
+    _charged: set[tuple[str, str]] = field(default_factory=set)  # see `Attempt.score`
 
     def check_trials(self) -> None:
         """Raise errors of the study itself before the first trial, and describe the data that judges."""
         shared = SharedInputs()
         for method in filter(is_searched, self.study.methods):
-            resolved = self.how.resolve_trial(self.study, method, self.options, shared, self.progress)
+            resolved = self.settings.resolve_trial(self.study, method, self.options, shared, self.progress)
             spec = resolved.runs[-1].spec
             if not self._digest:
                 catalog = shared.catalog(spec.data, spec.data_digest)
-                description = self.how.judge.describe(catalog, shared.divided(catalog, spec.protocol)[0])
-                self.how = replace(self.how, judged_by=description)
+                description = self.settings.judge.describe(catalog, shared.divided(catalog, spec.protocol)[0])
+                self.settings = replace(self.settings, judged_by=description)
             self._digest = spec.data_digest
 
     def begin(
-        self, label: str, searched: list[MethodSpec], space: Space, own: dict[str, Any], *, common: bool = False
+        self, label: str, searched: list[MethodSpec], space: Space, values: dict[str, Any], *, common: bool = False
     ) -> _Search:
-        how = self.how
-        trials = how.budget.trials or 0
-        sampler = samplers.create(how.sampler, space, seed=how.seed, trials=trials) if space else None
-        spent = Spent(how.budget, how.full_trial(self.study))
-        return _Search(label=label, space=space, methods=searched, spent=spent, sampler=sampler, own=own, common=common)
+        settings = self.settings
+        trials = settings.budget.trials or 0
+        sampler = samplers.create(settings.sampler, space, seed=settings.seed, trials=trials) if space else None
+        spent = Spent(settings.budget, settings.full_trial(self.study))
+        return _Search(
+            label=label, space=space, methods=searched, spent=spent, sampler=sampler, study_values=values, common=common
+        )
 
     def search_common(self) -> _Search | None:
         """Search conditions once for all methods, where the study asks for it, and use the best ones."""
@@ -150,10 +152,10 @@ class _Work:
         trained = [method for method in self.study.methods if methods.trains(method.name) and is_searched(method)]
         if not trained:
             raise BadSpecification("search: no method of the study trains, so `common` has nothing to decide.")
-        own = {key: getattr(self.study.conditions, key) for key in space}
-        search = self.begin("common conditions", trained, space, own, common=True)
+        values = {key: getattr(self.study.conditions, key) for key in space}
+        search = self.begin("common conditions", trained, space, values, common=True)
         self.carry_out([search], log=False)
-        best = chosen(search.trials)
+        best = best_trial(search.trials)
         if best is not None:
             self.study = _with_conditions(self.study, best.settings)
         return search
@@ -164,7 +166,7 @@ class _Work:
         while unfinished := [search for search in searches if not search.spent.over]:
             self._round(unfinished)
             if log:
-                write_log(self.folder / LOG, [trial for search in searches for trial in search.trials], self.how)
+                write_log(self.folder / LOG, [trial for search in searches for trial in search.trials], self.settings)
 
     def _round(self, searches: list[_Search]) -> None:
         """Propose trials of every search and train them."""
@@ -175,7 +177,7 @@ class _Work:
 
     def _count(self, search: _Search) -> int:
         """The size of the round; of the last one only as many trials as the budget has left."""
-        budget = self.how.budget.trials
+        budget = self.settings.budget.trials
         return ROUND if budget is None else min(ROUND, budget - search.spent.trials)
 
     def _train(self, asked: list[tuple[_Search, Trial]]) -> list[Trial]:
@@ -190,7 +192,7 @@ class _Work:
         outcome = run_all(
             runs,
             self.folder,
-            (self.how.metric,),
+            (self.settings.metric,),
             jobs=self.jobs,
             options=self.options,
             progress=self.progress,
@@ -199,7 +201,7 @@ class _Work:
         failed = {runs[number].title: reason for number, reason in outcome.failed.items()}
         results = []
         for (_, trial), together in zip(asked, attempts, strict=True):
-            parts = [one.judged(self.folder, self.how.metric, failed, self._charged) for one in together]
+            parts = [one.score(self.folder, self.settings.metric, failed, self._charged) for one in together]
             error = next((part.error for part in parts if part.error), "")
             value = None if error else sum(part.value or 0.0 for part in parts) / len(parts)
             seconds, images = sum(part.seconds for part in parts), sum(part.images for part in parts)
@@ -209,7 +211,7 @@ class _Work:
     def _attempt(self, search: _Search, trial: Trial, method: MethodSpec) -> Attempt:
         """Plan the runs of one method in a trial. Settings that are refused make a failed trial, not an error."""
         new = Trial(f"{method.label} common" if search.common else method.label, trial.number, trial.settings)
-        seed = self.how.seed + (trial.number if search.sampler is None else 0)
+        seed = self.settings.seed + (trial.number if search.sampler is None else 0)
         try:
             study, candidate = self.study, method
             if search.common:
@@ -217,7 +219,7 @@ class _Work:
             else:
                 candidate = applied(method, trial.settings)
             methods.create(candidate.name, num_classes=2, dim=study.conditions.dim, **candidate.settings)
-            tried = self.how.trial_study(study, candidate, seed=seed)
+            tried = self.settings.trial_study(study, candidate, seed=seed)
             runs = plan(tried, digest=lambda _: self._digest, device=self.options.device)
         except Exception as error:  # a user's class may raise anything; the search goes on
             message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"

@@ -44,12 +44,12 @@ class Trial:
 class Judge:
     """The classes that judge: a share of the training classes, or all of them in turn, in class-disjoint folds.
 
-    asked: whether the user chose the share, so that it must not be ignored.
+    share_is_explicit: whether the user chose the share, so that it must not be ignored.
     """
 
     validation: float = 0.25
     folds: int = 1
-    asked: bool = False
+    share_is_explicit: bool = False
 
     @property
     def text(self) -> str:
@@ -69,7 +69,7 @@ class Judge:
             len(part) if fold.closed else len(np.unique(catalog.labels[part])) for part in (fold.validation, fold.train)
         )
         if catalog.parts is not None and (catalog.parts == "validation").any():
-            if self.asked:
+            if self.share_is_explicit:
                 raise BadSpecification(
                     f"--validation {self.validation:g} would be ignored: '{catalog.name}' defines {judging:,} "
                     f"validation {what}, which judge. Leave it out."
@@ -80,8 +80,8 @@ class Judge:
 
 
 @dataclass(frozen=True)
-class How:
-    """The settings of a search. None of them can depend on test classes.
+class SearchSettings:
+    """Settings of a search. None of them can depend on test classes.
 
     metric: by default the one that chooses the step, else the first of the study that can rank methods.
     sampler: by default tpe if Optuna is installed, otherwise halton.
@@ -106,7 +106,7 @@ class How:
             "seed": self.seed,
         }
 
-    def completed(self, study: Study) -> How:
+    def completed(self, study: Study) -> SearchSettings:
         """With the defaults that follow from the study and from the installed packages."""
         sampler = self.sampler or samplers.default()
         samplers.check_name(sampler)
@@ -172,8 +172,8 @@ class Attempt:
     trial: Trial
     runs: tuple[PlannedRun, ...] = ()
 
-    def judged(self, folder: Path, metric: str, failed: Mapping[str, str], charged: set[tuple[str, str]]) -> Trial:
-        """The trial with its score (the mean over folds), time and images, read from its finished runs.
+    def score(self, folder: Path, metric: str, failed: Mapping[str, str], charged: set[tuple[str, str]]) -> Trial:
+        """Return the trial with its score (the mean over folds), time and images, read from its finished runs.
 
         charged: (method, run) of the needed runs whose cost is in an earlier trial: a teacher trains once for all.
         """
@@ -203,15 +203,15 @@ class Attempt:
         )
 
 
-def chosen(trials: Sequence[Trial]) -> Trial | None:
+def best_trial(trials: Sequence[Trial]) -> Trial | None:
     """The best trial; the earlier one on a tie; None if there is none."""
     scored = [trial for trial in trials if trial.value is not None]
     return max(scored, key=lambda trial: trial.value or 0.0, default=None)
 
 
-def write_log(path: Path, trials: Sequence[Trial], how: How) -> None:
+def write_log(path: Path, trials: Sequence[Trial], settings: SearchSettings) -> None:
     """All trials as JSON, with what they have in common."""
-    write_json(path, {**how.plain, "trials": [asdict(trial) for trial in trials]})
+    write_json(path, {**settings.plain, "trials": [asdict(trial) for trial in trials]})
 
 
 class TuningProgress(RunsProgress):
