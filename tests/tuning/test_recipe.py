@@ -11,7 +11,7 @@ from drawn_photos import make_photos
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
 from levelfield.studies.planning.own_photos import photos_content
-from levelfield.tuning.recipe import Recipe, Tried, training_content
+from levelfield.tuning.recipe import MethodScores, Recipe, training_content
 from levelfield.tuning.recipe_plan import EPOCHS, Amounts, Timing, make_plan, usual_time
 
 BIRDS = Amounts(train=5_864, validation=1_150, test=5_924, batch=60)
@@ -28,7 +28,7 @@ def _plan(minutes: float, *, cores: int = 1, amounts: Amounts = BIRDS):
 @pytest.mark.parametrize("cores", [1, 2, 8])
 def test_the_last_stage_has_most_of_the_time(minutes: float, cores: int) -> None:
     plan = _plan(minutes, cores=cores)
-    assert plan.looking + plan.searching + plan.testing < 0.6 * plan.limit
+    assert plan.untrained_seconds + plan.search_seconds + plan.test_seconds < 0.6 * plan.limit
 
 
 def test_more_time_or_cores_try_more_and_longer() -> None:
@@ -125,5 +125,5 @@ def test_few_classes_compare_what_trains_nothing(tmp_path: Path) -> None:
     ids=["less than few classes gain by chance", "more", "recall falls"],
 )
 def test_training_pays_if_the_gain_is_more_than_chance(trained: float, headline: float, pays: bool) -> None:
-    untrained = Tried(scores={50: 0.5}, headlines={50: 0.6})
-    assert Tried(scores={50: trained}, headlines={50: headline}).pays(untrained, judges=4) is pays
+    untrained = MethodScores(scores={50: 0.5}, headlines={50: 0.6})
+    assert MethodScores(scores={50: trained}, headlines={50: headline}).pays(untrained, judges=4) is pays

@@ -38,10 +38,10 @@ from levelfield.studies.runs.shared import SharedInputs
 from levelfield.studies.specification.choices import MethodSpec, ProtocolChoice, RecipeRecord
 from levelfield.tuning.recipe_plan import (
     FIRST_STEPS,
-    LARGER,
+    MAX_ENLARGEMENT,
     SIZES,
     Amounts,
-    Plan,
+    StagePlan,
     Timing,
     make_plan,
     trained_size,
@@ -69,7 +69,7 @@ FROZEN: dict[str, Any] = {"views": 1, "cache": True, "augment": "none", "head": 
 TRAINED_PART = 0.7  # of the stages, on a CPU: the first ones cost most of a step's time, and hardly change
 METRIC = "map@r"  # uses all images of a class, so it is less noisy than recall@1 on few validation classes
 HEADLINE = "recall@1"  # which may not fall
-AGAIN, MOST_SEEDS = 0.1, 3  # a training that takes less than this share of the time is repeated with other seeds
+REPEAT_SHARE, MOST_SEEDS = 0.1, 3  # a training that takes less than this share of the time is repeated with other seeds
 SLOW_STEP = 0.2  # seconds of a step that threads divide
 MOST_THREADS, NEXT_THREAD = 4, 0.8  # of a step; what each further thread adds to the speed
 UNTRAINED = MethodSpec(name="untrained", label="untrained features")
@@ -98,8 +98,8 @@ SILENT_RECIPE = RecipeProgress()
 
 
 @dataclass
-class Tried:
-    """What validation classes say of the short trainings of a method.
+class MethodScores:
+    """Validation scores of one method, by number of training steps.
 
     scores, headlines: `METRIC` and `HEADLINE` by the number of steps. seconds: of a training step.
     """
@@ -117,7 +117,7 @@ class Tried:
         """The number of steps with the best score."""
         return max(self.scores, key=lambda steps: self.scores[steps])
 
-    def pays(self, untrained: Tried, judges: int) -> bool:
+    def pays(self, untrained: MethodScores, judges: int) -> bool:
         """Whether training gains more than what few judging classes gain by chance, and does not cost recall."""
         [before] = untrained.scores
         gain = self.scores[self.best] - untrained.scores[before]
@@ -212,12 +212,12 @@ class Recipe:
 
     # stages
 
-    def plan(self, *, keep: bool = True) -> Plan:
+    def plan(self, *, keep: bool = True) -> StagePlan:
         """Time a step and an image on this machine, and divide the time. keep: for the same recipe, started again."""
         if (stored := self._stored("plan")) is not None:
             stored["rungs"] = tuple(map(tuple, stored["rungs"]))
-            listed = {key: tuple(stored[key]) for key in ("sizes", "tried", "untried")}
-            return Plan(**{**stored, **listed})
+            listed = {key: tuple(stored[key]) for key in ("sizes", "methods", "skipped_methods")}
+            return StagePlan(**{**stored, **listed})
         sizes = {size: self._sized(size)["image"] for size in self._sizes()}
         resolved = self._trial(min(sizes), self.trained, FIRST_STEPS)
         with resolved.in_use():
@@ -238,7 +238,7 @@ class Recipe:
             self._store("plan", asdict(plan))
         return plan
 
-    def carry_out(self, plan: Plan) -> Study:
+    def carry_out(self, plan: StagePlan) -> Study:
         """Stages 1 and 2. Returns the study of the third: the finalist and features that train nothing."""
         if (stored := self._stored("final")) is not None:
             return Study.model_validate(stored["study"])
@@ -255,24 +255,24 @@ class Recipe:
         self._store("final", {"study": study.model_dump(mode="json")})
         return study
 
-    def _untrained(self, size: int) -> Tried:
+    def _untrained(self, size: int) -> MethodScores:
         """What validation classes say of the untrained features at a size."""
         resolved = self._trial(size, [UNTRAINED], FIRST_STEPS)
         [result] = self._results(resolved, f"untrained features, {size} px").values()
-        tried = Tried()
+        tried = MethodScores()
         tried.add(FIRST_STEPS, result)
         return tried
 
-    def _halve(self, plan: Plan, size: int) -> dict[str, Tried]:
+    def _halve(self, plan: StagePlan, size: int) -> dict[str, MethodScores]:
         """What each method reached after each of its trainings."""
-        tried = {label: Tried() for label in plan.tried}
+        tried = {label: MethodScores() for label in plan.methods}
         going, before = list(tried), 0
         for steps, count in plan.rungs:
             going = going[:count]
             if before:
                 slowest = max(tried[label].seconds for label in going)
-                needed = -(-len(going) // self.cores) * ((steps - before) * slowest + plan.judging)
-                final = steps * slowest * len(self._folds) + plan.testing
+                needed = -(-len(going) // self.cores) * ((steps - before) * slowest + plan.scoring_seconds)
+                final = steps * slowest * len(self._folds) + plan.test_seconds
                 if self.elapsed() + needed + final > plan.limit:
                     self.progress.on_decision(
                         f"No time for {steps} steps: the machine is slower than it was. {duration(plan.limit)} leave "
@@ -294,7 +294,9 @@ class Recipe:
             )
         return tried
 
-    def _final(self, plan: Plan, size: int, sizes: dict[int, Tried], tried: dict[str, Tried]) -> Study:
+    def _final(
+        self, plan: StagePlan, size: int, sizes: dict[int, MethodScores], tried: dict[str, MethodScores]
+    ) -> Study:
         """The study of the last stage."""
         scored = {label: record for label, record in tried.items() if record.scores}
         label = max(scored, key=lambda label: scored[label].scores[scored[label].best])
@@ -304,12 +306,12 @@ class Recipe:
             shares[LARGER_SHARE] = self._mixed(size, label, winner.best)
         share = max(shares, key=lambda share: shares[share].scores[winner.best])
         judged = shares[share]
-        left = plan.limit - self.elapsed() - plan.testing
+        left = plan.limit - self.elapsed() - plan.test_seconds
         affordable = min(max(FIRST_STEPS, int(left / seconds)), plan.most_steps)
         pays = judged.pays(sizes[size], self.judges)
         rises = winner.best == max(winner.scores)  # more steps have not done harm
         steps = affordable if pays and rises else min(affordable, winner.best)
-        short = steps * seconds <= AGAIN * plan.limit
+        short = steps * seconds <= REPEAT_SHARE * plan.limit
         threads = 1 if short or winner.seconds < SLOW_STEP else min(self.cores, MOST_THREADS)
         numbers = self.study.seeds if "seeds" in self.fixed else (0,)
         if "seeds" not in self.fixed and threads == 1:
@@ -325,9 +327,9 @@ class Recipe:
             f"{untrained:.3f}). It now trains on all training classes for {steps} steps{again}{less}."
         )
         record = RecipeRecord(
-            time=duration(plan.limit), metric=METRIC, judged_by=plan.judges,
+            time=duration(plan.limit), metric=METRIC, judged_by=plan.judges_text,
             sizes={side: record.scores[FIRST_STEPS] for side, record in sizes.items()},
-            scores={label: record.scores for label, record in tried.items()}, untried=plan.untried,
+            scores={label: record.scores for label, record in tried.items()}, untried=plan.skipped_methods,
             best=label if pays else UNTRAINED.label,
         )  # fmt: skip
         competitors = plural(len(tried), "objective", "objectives")
@@ -342,11 +344,11 @@ class Recipe:
         study = self._changed(**self._sized(size), **length)
         return study.model_copy(update=update)
 
-    def _mixed(self, size: int, label: str, steps: int) -> Tried:
-        """What the network of a short training reaches with more of its start weights. No step is trained again."""
+    def _mixed(self, size: int, label: str, steps: int) -> MethodScores:
+        """Scores of the trained network with `LARGER_SHARE` of the initial weights mixed in; reuses the training."""
         method = next(method for method in self.trained if method.label == label)
         resolved = self._trial(size, [method], steps, start_share=LARGER_SHARE)
-        tried = Tried()
+        tried = MethodScores()
         tried.add(steps, self._results(resolved, f"{label} with {LARGER_SHARE:g} of the start weights")[label])
         return tried
 
@@ -362,7 +364,7 @@ class Recipe:
         """The sizes of test images that are tried, smallest first."""
         if {"conditions.image", "conditions.test_image"} & self.fixed:
             return [self.study.conditions.tested_side]
-        fitting = [size for size in SIZES if size <= max(LARGER * self.side, SIZES[0])][-3:]
+        fitting = [size for size in SIZES if size <= max(MAX_ENLARGEMENT * self.side, SIZES[0])][-3:]
         return [round(size / self._grain) * self._grain for size in fitting]
 
     def _sized(self, tested: int) -> dict[str, int]:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from levelfield.wording import duration, plural
 
 SIZES = (96, 128, 160, 192, 224)  # pixels of the images that are tested
-LARGER = 1.5  # at most so many times the shorter side of the photos: networks trained at 224 px gain by enlarging
+MAX_ENLARGEMENT = 1.5  # largest test size / shorter side of the photos: networks trained at 224 px gain by enlarging
 TRAINED_AT = 0.7  # of the tested size: a step costs half, and the score on larger images hardly changes
-ENOUGH = 8  # training classes that are needed to hold some out
-SHARE, FEWEST, MOST = 0.2, 3, 20  # validation classes: share of the training classes, at least, at most
-LARGEST_SHARE = FEWEST / ENOUGH
+MIN_JUDGED_CLASSES = 8  # training classes needed to hold some out
+VALIDATION_SHARE = 0.2  # of the training classes
+MIN_VALIDATION_CLASSES, MAX_VALIDATION_CLASSES = 3, 20
+LARGEST_SHARE = MIN_VALIDATION_CLASSES / MIN_JUDGED_CLASSES
 FIRST_STEPS = 50  # of the shortest training; each further one doubles the steps
 EPOCHS, USUAL_EPOCHS = 60, 10  # how often training sees every image: at most, and in the time that is not limited
 USUAL_TIME = (300.0, 3600.0)  # seconds, at least and at most, if the user gives no limit
@@ -54,42 +55,39 @@ class Amounts:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is tried. sizes: of the test images; rungs: (steps, number of methods), shortest first.
+class StagePlan:
+    """What the stages of a recipe do, and the seconds that they are expected to take."""
 
-    limit: seconds for everything. looking, searching: expected seconds of stage 1, and of stage 2. judging: of judging
-    one training. testing: of the end of stage 3, when nothing trains any more. shortest: of all stages with the fewest
-    steps. tried, untried: methods for which there is time, and the others. judges: the validation classes in words.
-    """
-
-    limit: float
-    sizes: tuple[int, ...]
-    rungs: tuple[tuple[int, int], ...]
-    looking: float
-    searching: float
-    judging: float
-    testing: float
-    shortest: float
-    tried: tuple[str, ...]
-    untried: tuple[str, ...]
-    judges: str
+    limit: float  # seconds for everything
+    sizes: tuple[int, ...]  # of the test images, in stage 1
+    rungs: tuple[tuple[int, int], ...]  # of stage 2: (steps, number of methods), shortest first
+    untrained_seconds: float  # of stage 1
+    search_seconds: float  # of stage 2
+    scoring_seconds: float  # of embedding and scoring the validation images after one training
+    test_seconds: float  # of the end of stage 3, when nothing trains any more
+    minimum_seconds: float  # of all stages with the fewest steps
+    methods: tuple[str, ...]  # for which there is time
+    skipped_methods: tuple[str, ...]
+    judges_text: str  # the validation classes in words
     most_steps: int
 
     def lines(self) -> list[str]:
         """The stages in words, with their expected times."""
         (first, count), *others = self.rungs
         longer = f"; the better half goes on, and again, to {others[-1][0]} steps" if others else ""
-        last = self.limit - self.looking - self.searching
-        names = f" ({', '.join(self.tried)}; no time for {', '.join(self.untried)})" if self.untried else ""
+        last = self.limit - self.untrained_seconds - self.search_seconds
+        skipped = ", ".join(self.skipped_methods)
+        names = f" ({', '.join(self.methods)}; no time for {skipped})" if skipped else ""
         lines = [
-            f"1. untrained features at {', '.join(map(str, self.sizes))} pixels: about {duration(self.looking)}",
+            f"1. untrained features at {', '.join(map(str, self.sizes))} pixels: about "
+            f"{duration(self.untrained_seconds)}",
             f"2. {plural(count, 'objective trains', 'objectives train')} the network for {first} steps{longer}: about "
-            f"{duration(self.searching)}{names}",
+            f"{duration(self.search_seconds)}{names}",
             f"3. the best one trains on all training classes, and is tested: about {duration(max(1.0, last))}",
-            f"{self.judges} judge 1 and 2.",
+            f"{self.judges_text} judge 1 and 2.",
         ]
-        if self.shortest > self.limit:
-            lines.append(f"Even the shortest training makes it about {duration(self.shortest)}: more than that.")
+        if self.minimum_seconds > self.limit:
+            lines.append(f"Even the shortest training makes it about {duration(self.minimum_seconds)}: more than that.")
         return lines
 
 
@@ -110,7 +108,7 @@ def make_plan(
     methods: Sequence[str],
     cores: int,
     judges: str,
-) -> Plan:
+) -> StagePlan:
     """Divide the time. More time makes rungs longer; those of less time are among them, so nothing is repeated.
 
     sizes: of training images, by those of test images.
@@ -138,7 +136,7 @@ def make_plan(
         rungs.append((rungs[-1][0] * 2, 1))
     shortest = looking + cost(rungs[:1]) + FIRST_STEPS * step * amounts.folds + testing
     tried = rungs[0][1]
-    return Plan(
+    return StagePlan(
         limit, tuple(affordable), tuple(rungs), looking, cost(rungs), judging, testing, shortest,
         tuple(methods[:tried]), tuple(methods[tried:]), judges, most,
     )  # fmt: skip
@@ -192,4 +190,7 @@ def validation_share(classes: int) -> float:
     >>> [validation_share(classes) for classes in (4, 10, 50, 1000)]
     [0.0, 0.3, 0.2, 0.02]
     """
-    return round(min(max(round(SHARE * classes), FEWEST), MOST) / classes, 4) if classes >= ENOUGH else 0.0
+    if classes < MIN_JUDGED_CLASSES:
+        return 0.0
+    count = max(round(VALIDATION_SHARE * classes), MIN_VALIDATION_CLASSES)
+    return round(min(count, MAX_VALIDATION_CLASSES) / classes, 4)
