@@ -77,7 +77,7 @@ def test_members_are_runs_of_their_own(own: str) -> None:
     first = [run for run in runs if run.spec.seed == 0]
     assert [run.spec.member for run in first] == [0, 1, None]
     assert [run.row for run in first] == ["turned (separated)", "turned (separated)", "turned"]
-    assert len({run.spec.draws for run in runs if run.spec.member is not None}) == 6, "independent draws"
+    assert len({run.spec.training_seed for run in runs if run.spec.member is not None}) == 6, "independent draws"
     assert len({run.spec.folder_name for run in runs}) == len(runs)
     assert [need.name for need in first[2].spec.needs] == [run.spec.folder_name for run in first[:2]]
 

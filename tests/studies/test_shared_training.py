@@ -29,7 +29,7 @@ def trainers(methods: list[Any], *overrides: str) -> dict[str, str]:
     """Who trains the network of each label, if not its own run."""
     runs = plan(small_study("emoji", methods, overrides=overrides))
     labels = {run.spec.folder_name: run.label for run in runs}
-    return {run.label: labels[run.spec.trained_by.name] for run in runs if run.spec.trained_by is not None}
+    return {run.label: labels[run.spec.weights_from.name] for run in runs if run.spec.weights_from is not None}
 
 
 def test_the_first_of_the_same_network_trains_it() -> None:

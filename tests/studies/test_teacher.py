@@ -109,7 +109,7 @@ def test_messages_of_the_teacher_pass_in_groups_of_true_classes(home: dict[str, 
     spec = read_spec(home["teacher"])
     labels = inputs_for(spec, None, "cpu").train_labels
     objective: Any = load_method(home["teacher"]).objective
-    groups = cluster_groups(labels, chunks=4, size=3, seed=spec.draws)  # batches were 4x3
+    groups = cluster_groups(labels, chunks=4, size=3, seed=spec.training_seed)  # batches were 4x3
     assert all(len(set(labels[chunk])) == 1 for group in groups.members for chunk in group.reshape(4, 3))
     for wants in ("rows", "logits"):
         expected = after_messages(objective, embedded(home["teacher"]), groups, wants)

@@ -39,7 +39,8 @@ class Agenda:
         numbers: dict[str, set[int]] = {}  # a run may have several labels, and its folder may be under any of them
         for k, run in enumerate(runs):
             numbers.setdefault(run.spec.folder_name, set()).add(k)
-        self._needs = [set[int]().union(*(numbers.get(need.name, ()) for need in run.spec.needed)) for run in runs]
+        dependencies = ((numbers.get(need.name, ()) for need in run.spec.dependencies) for run in runs)
+        self._needs = [set[int]().union(*positions) for positions in dependencies]
 
     def next(self) -> int | None:
         """Take a run; None if no run is left, or all others wait for active runs."""

@@ -76,7 +76,7 @@ def _counted(run: PlannedRun) -> Counted:
     if method.trains:  # with the parameters of its own head
         method.head(random_features(width, np.arange(classes)), setting)
     layout: Layout = method.layout or c.layout
-    trains = method.trains and run.spec.trained_by is None
+    trains = method.trains and run.spec.weights_from is None
     seen = c.steps * layout.batch_size if trains else 0
     stored = c.cache and c.cut != "tuned"
     views = max(1, c.views) if c.augment != "none" or c.train_view else 1

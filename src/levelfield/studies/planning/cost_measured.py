@@ -162,7 +162,7 @@ def _method(run: PlannedRun, inputs: RunInputs, network: _Network) -> MethodCost
             )
         except (Exception, SystemExit) as error:  # raised by user code: the plan reports it and continues
             return MethodCost(run.row, 0, 0.0, [f"the first step fails: {type(error).__name__}: {error}"])
-    trains = method.trains and run.spec.trained_by is None  # else another run trains its network
+    trains = method.trains and run.spec.weights_from is None  # else another run trains its network
     if trains:  # plan one batch, with random embeddings if the batching uses them
         batches = drawn.make(inputs.train_labels, layout, batches_per_epoch=PROBES)
         size = len(inputs.train_labels), conditions.dim

@@ -50,7 +50,7 @@ def _trained_once(runs: list[PlannedRun]) -> list[PlannedRun]:
         if plain and not spec.joined:
             trainer = first.setdefault(spec.weights, spec)
             if trainer.identity != spec.identity:
-                run = replace(run, spec=spec.model_copy(update={"trained_by": _as_needed(trainer)}))
+                run = replace(run, spec=spec.model_copy(update={"weights_from": _as_needed(trainer)}))
         planned.append(run)
     return planned
 
@@ -206,7 +206,7 @@ def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun
     names = {last.spec.folder_name}
     for run in reversed(runs):  # needed runs come first
         if run.spec.folder_name in names:
-            names |= {need.name for need in run.spec.needed}
+            names |= {need.name for need in run.spec.dependencies}
     return [run for run in runs if run.spec.folder_name in names]
 
 

@@ -71,8 +71,8 @@ def _execute(task: Task, progress: Progress) -> None:
 
 def _train(task: Task, inputs: RunInputs, progress: Progress) -> Trained:
     spec, folder = task.spec, task.folder
-    if spec.trained_by is not None:
-        return trained_before(spec, inputs, folder, needed_folder(folder, spec.trained_by))
+    if spec.weights_from is not None:
+        return trained_before(spec, inputs, folder, needed_folder(folder, spec.weights_from))
     begin_from_shorter(folder, spec)
     if spec.conditions.processes > 1 and trains(spec.method.name):
         return train_together(task, inputs, progress)
@@ -122,7 +122,7 @@ def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) 
     model = load(folder, device=inputs.device, head=custom_head)
     assert isinstance(model, Model)
     items = test_items(inputs) if len(fold.test) else None
-    setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=items is not None)
+    setting = replace(setting_of(method, spec.conditions, inputs.width, spec.training_seed), tested=items is not None)
     declaration = declared(method, spec.conditions, setting)
     raw = rows = inputs.embed(model.embedder, fold.train[:1] if items is None else fold.test, progress)
     if type(method).refine is not Method.refine or (items is not None and method.refinement is not None):

@@ -54,7 +54,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     method = inputs.shared.methods.pop(spec.identity, None) if ranks.size == 1 else None
     if method is None:  # not made while the study was resolved
         method = make_method(spec, num_classes=inputs.num_classes, ranks=ranks)
-    setting = setting_of(method, conditions, inputs.width, spec.draws)
+    setting = setting_of(method, conditions, inputs.width, spec.training_seed)
     features = inputs.start_features(progress, most=FEW if conditions.head == "dropped" else None)
     with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it
         custom = method.head(features, setting)
@@ -135,7 +135,7 @@ def _start_head(method: Method, spec: RunSpec, inputs: RunInputs, features: Trai
     conditions = spec.conditions
     head, start = common_head(method, conditions, features.width), conditions.head_init
     if start not in WHITEN:
-        start_random(head, stream(spec.draws, "head"), form=start)
+        start_random(head, stream(spec.training_seed, "head"), form=start)
         return head
 
     def solve() -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Runs: identity, needed runs and folder."""
+"""The specification of a run: its identity, the runs it depends on, and its folder name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from levelfield.training import Conditions
 
 ENSEMBLE = "ensemble.yaml"
 DESCRIPTIONS = ("run.yaml", ENSEMBLE)  # a run that joins others has both
-_NO_IDENTITY: dict[str, Any] = {"needs": True, "trained_by": True, "data": {"root"}, "method": {"label", "conditions"}}
+_UNHASHED: dict[str, Any] = {"needs": True, "weights_from": True, "data": {"root"}, "method": {"label", "conditions"}}
 
 
 class Needed(BaseModel, extra="forbid", frozen=True):
@@ -52,7 +52,7 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
     member: int | None = None  # the member to train, if the method has several
     joined: bool = False  # whether the run joins the embeddings of the runs it needs, and trains nothing
     needs: tuple[Needed, ...] = ()
-    trained_by: Needed | None = None  # the run that trains its network, if the two differ only in `refine`
+    weights_from: Needed | None = None  # the run that trains its network, if the two differ only in `refine`
     device: str = "cpu"  # the kind of device, since two kinds do not give the same bits
     data_digest: str = ""
     code_digest: str = ""
@@ -61,7 +61,7 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
     def identity(self) -> str:
         """A hash of everything that can change the weights; labels and metrics are excluded."""
         # images are identified by their content (`data_digest`), not by their location
-        content = self.model_dump(mode="json", exclude=_NO_IDENTITY)
+        content = self.model_dump(mode="json", exclude=_UNHASHED)
         if self.data_digest and self.data.is_a_place:
             content["data"] = {}  # the same images at another path are the same data
         content["needs"] = [need.identity for need in self.needs]
@@ -79,9 +79,9 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
         return self.model_copy(update={"method": plain}).identity
 
     @property
-    def needed(self) -> tuple[Needed, ...]:
+    def dependencies(self) -> tuple[Needed, ...]:
         """All runs that must be finished before this one."""
-        return self.needs if self.trained_by is None else (*self.needs, self.trained_by)
+        return self.needs if self.weights_from is None else (*self.needs, self.weights_from)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> RunSpec:
         """A copy is another run: it gets an identity of its own."""
@@ -117,7 +117,7 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
         return [replace(each, note=origin(each)) for each in deviations.values()]
 
     @property
-    def draws(self) -> int:
+    def training_seed(self) -> int:
         """The seed of all random draws of training; members are as independent as seeds."""
         return int(numpy_stream(self.seed, "part", self.part).integers(2**31)) if self.part else self.seed
 

@@ -94,7 +94,8 @@ def _of_one(folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress
     if isinstance(objective, MessagePassing) and objective.network is not None:
         layout = method.layout or spec.conditions.layout
         size = max(1, layout.per_class)
-        groups = cluster_groups(theirs.train_labels, chunks=layout.batch_size // size, size=size, seed=spec.draws)
+        chunks = layout.batch_size // size
+        groups = cluster_groups(theirs.train_labels, chunks=chunks, size=size, seed=spec.training_seed)
         return after_messages(objective, rows, groups, wants)
     if wants == "rows":
         return rows

@@ -156,7 +156,7 @@ def _set_up_and_train(
         setup = set_up(spec, inputs, task.options.device, progress, ranks)
         if teach(setup.method, spec, inputs, task.folder, progress):
             setup.measured.teacher = setup.method.learns_from
-        source = inputs.source(spec.draws, progress) if setup.method.trains else None
+        source = inputs.source(spec.training_seed, progress) if setup.method.trains else None
     state, share = TrainingState(), spec.conditions.start_share
     start = copy.deepcopy(setup.embedder.state_dict()) if share else {}
     if source is not None:
@@ -180,7 +180,7 @@ def _train(
     spec, options, conditions = task.spec, task.options, task.spec.conditions
     feed = Feed(
         source,
-        planner(setup.method, inputs.train_labels, conditions, spec.draws),
+        planner(setup.method, inputs.train_labels, conditions, spec.training_seed),
         own_labels(spec, setup.method, inputs),
         device=torch.device(options.device),
         names=[str(inputs.catalog.paths[i]) for i in inputs.fold.train],
@@ -200,7 +200,7 @@ def _train(
             feed,
             setup.optimisers,
             conditions,
-            seed=spec.draws,
+            seed=spec.training_seed,
             folder=task.folder,
             pace=options.pace,
             observer=Observer(validate, watch, progress, tensorboard),

@@ -161,7 +161,7 @@ class _Dispatch:
         state, needed = None, []
         if not in_place:
             state = self.ray.put(pack(folder)) if folder.exists() else None
-            for source in (needed_folder(folder, need) for need in spec.needed):
+            for source in (needed_folder(folder, need) for need in spec.dependencies):
                 needed.append(self.ray.put((str(Path(*source.parts[-2:])), pack(source))))
         remote = self.ray.remote(num_returns="streaming", max_retries=0)(work_on).options(**wanted)
         mark = self.mark if in_place else None

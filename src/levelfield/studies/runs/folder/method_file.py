@@ -27,12 +27,12 @@ WEIGHTS = "method.safetensors"
 
 def make_method(spec: RunSpec, *, num_classes: int, ranks: Ranks = ALONE) -> Method:
     """The method of a run before its first step, for one of the processes that train it."""
-    with isolated(spec.draws, "method"):  # user code may draw from the global generator
+    with isolated(spec.training_seed, "method"):  # user code may draw from the global generator
         return methods.create(
             spec.method.name,
             num_classes=num_classes,
             dim=spec.conditions.dim,
-            generator=stream(spec.draws, "proxies"),
+            generator=stream(spec.training_seed, "proxies"),
             ranks=ranks,
             **spec.settings,
         )
