@@ -16,6 +16,7 @@ VALIDATION_SHARE = 0.2  # of the training classes
 MIN_VALIDATION_CLASSES, MAX_VALIDATION_CLASSES = 3, 20
 LARGEST_SHARE = MIN_VALIDATION_CLASSES / MIN_JUDGED_CLASSES
 FIRST_STEPS = 50  # of the shortest training; each further one doubles the steps
+RANKING_STEPS = 200  # of the shortest training of several methods: fewer do not tell which is better after many
 EPOCHS, USUAL_EPOCHS = 60, 10  # how often training sees every image: at most, and in the time that is not limited
 USUAL_TIME = (300.0, 3600.0)  # seconds, at least and at most, if the user gives no limit
 SEARCH, TEST = 0.35, 0.2  # shares of the time for stages 2 and 3, and for embedding the test images
@@ -74,7 +75,8 @@ class StagePlan:
     def lines(self) -> list[str]:
         """The stages in words, with their expected times."""
         (first, count), *others = self.rungs
-        longer = f"; the better half goes on, and again, to {others[-1][0]} steps" if others else ""
+        on = ", then goes on" if count == 1 else "; the better half goes on, and again,"
+        longer = f"{on} to {others[-1][0]} steps" if others else ""
         last = self.limit - self.untrained_seconds - self.search_seconds
         skipped = ", ".join(self.skipped_methods)
         names = f" ({', '.join(self.methods)}; no time for {skipped})" if skipped else ""
@@ -109,7 +111,7 @@ def make_plan(
     cores: int,
     judges: str,
 ) -> StagePlan:
-    """Divide the time. More time makes rungs longer; those of less time are among them, so nothing is repeated.
+    """Divide the time. More time makes rungs longer, and a longer training goes on from a shorter one.
 
     sizes: of training images, by those of test images.
     """
@@ -127,11 +129,15 @@ def make_plan(
         return sum(math.ceil(count / cores) * (steps * step + judging) for steps, count in added)
 
     budget = SEARCH * (limit - looking - testing)
-    counts, lengths = range(1, len(methods) + 1), doubled(FIRST_STEPS, most)
-    ladders = [halving(first, count, most) for count in counts for first in lengths]
-    fitting = [rungs for rungs in ladders if cost(rungs) <= budget]
+    lengths = doubled(FIRST_STEPS, most)
+    ranking = [steps for steps in lengths if steps >= RANKING_STEPS] or lengths[-1:]
+    ladders = [halving(first, 1, most) for first in lengths]
+    ladders += [halving(first, count, most) for count in range(2, len(methods) + 1) for first in ranking]
+    shorter = [ladder[:count] for ladder in ladders for count in range(1, len(ladder) + 1)]
+    fitting = [rungs for rungs in shorter if cost(rungs) <= budget]
     # first the number of objectives, then a second rung, then the steps
-    rungs = max(fitting, key=lambda rungs: (rungs[0][1], len(rungs) > 1, rungs[0][0]), default=[(FIRST_STEPS, 1)])
+    worth = {(rungs[0][1], len(rungs) > 1, rungs[0][0], len(rungs)): rungs for rungs in fitting}
+    rungs = worth[max(worth)] if worth else [(FIRST_STEPS, 1)]
     while rungs[-1][0] * 2 <= most and cost([*rungs, (rungs[-1][0] * 2, 1)]) <= budget:
         rungs.append((rungs[-1][0] * 2, 1))
     shortest = looking + cost(rungs[:1]) + FIRST_STEPS * step * amounts.folds + testing
