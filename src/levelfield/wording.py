@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-FEW = 5
+MAX_LISTED = 5
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line breaks
 
 
@@ -39,7 +39,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def first_few(names: Sequence[str], between: str = ", ", most: int = FEW) -> str:
+def first_few(names: Sequence[str], between: str = ", ", most: int = MAX_LISTED) -> str:
     """Format the first names and the number of remaining ones.
 
     >>> first_few(["a", "b"]), first_few(list("abcdefg"))

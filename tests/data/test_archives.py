@@ -27,7 +27,7 @@ ZEROS = bytes(3_000_000)
 
 @pytest.fixture(autouse=True)
 def _small_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LEAST", 2_000_000)
+    monkeypatch.setattr(archives, "MIN_ALLOWED_BYTES", 2_000_000)
     monkeypatch.delenv("LEVELFIELD_UNPACK", raising=False)
 
 
@@ -180,7 +180,7 @@ def test_a_zip_that_announces_too_much_is_refused_before_anything_is_written(
     monkeypatch.setattr(archives.shutil, "copyfileobj", lambda *_: pytest.fail("a file was written"))
     with pytest.raises(BadInput, match=r"unpacks to more than 0\.002 GB"):
         unpacked(archive, cache=tmp_path / "cache")
-    monkeypatch.setattr(archives, "LEAST", 4_000_000)
+    monkeypatch.setattr(archives, "MIN_ALLOWED_BYTES", 4_000_000)
     monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: SimpleNamespace(free=2_000_000))
     with pytest.raises(BadInput, match=r"0\.0 GB needed, 0\.0 GB free"):
         unpacked(archive, cache=tmp_path / "cache")

@@ -27,6 +27,8 @@ EXCEPT = re.compile(
 
 # they do not say what a variable, a parameter or a function is
 NO_NAMES = {"found", "told", "said", "made", "given", "place", "places"}
+# nor what a constant limits
+NO_CONSTANTS = {"AGAIN", "ENOUGH", "FEW", "FEWEST", "LARGER", "LAST", "LEAST", "MOST", "NODES", "SEEN"}
 KEYS = {
     ("src/levelfield/studies/runs/spec.py", "place"),
     ("src/levelfield/shipping/index/folder.py", "place"),
@@ -87,3 +89,25 @@ def test_names_say_what_they_hold() -> None:
         if (name, word) not in KEYS
     ]
     assert not used, "call a thing what it is: " + "; ".join(used[:10])
+
+
+def constants_in(code: str) -> set[str]:
+    """The names that a module assigns outside its functions and classes, without leading underscores."""
+    return {
+        node.id.lstrip("_")
+        for statement in ast.parse(code).body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def test_constants_say_what_they_limit() -> None:
+    assert constants_in("_MOST, FEW = 3, 4\nLEAST: int = 5") == {"MOST", "FEW", "LEAST"}
+    used = [
+        f"{name}: {word}"
+        for name, text in texts()
+        if name.startswith("src/") and name.endswith(".py")
+        for word in sorted(constants_in(text) & NO_CONSTANTS)
+    ]
+    assert not used, "name what is limited, as in MAX_ROWS: " + "; ".join(used[:10])

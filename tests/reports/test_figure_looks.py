@@ -17,7 +17,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.friedman import rank
 from levelfield.reports.dataset_ranks import draw_critical_difference
 from levelfield.reports.figures import draw_figures
-from levelfield.reports.figures._drawing import LEAST, limits, ordered, spacing
+from levelfield.reports.figures._drawing import MIN_AXIS_SHARE, limits, ordered, spacing
 from levelfield.reports.figures._rows import COLOURS, GREY, styles
 from levelfield.reports.figures.activation_maps import overlaid, top_maps
 from levelfield.studies.leaderboard.board import Leaderboard, gather
@@ -30,7 +30,7 @@ from levelfield.studies.runs.spec import PlannedRun
 def test_values_lie_inside_and_an_axis_is_never_narrower_than_a_fifth_of_them(values: list[float]) -> None:
     low, high = limits(values)
     assert low <= min(values) <= max(values) <= high
-    assert high - low >= LEAST * max(map(abs, values)) * 0.999
+    assert high - low >= MIN_AXIS_SHARE * max(map(abs, values)) * 0.999
     assert high > low
 
 

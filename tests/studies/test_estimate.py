@@ -85,7 +85,7 @@ def test_of_a_long_step_only_a_few_images_are_timed(
         return step(self, embedder, batch, generator)
 
     monkeypatch.setattr(Method, "step", counted)
-    monkeypatch.setattr(cost_measured, "LONG", long)
+    monkeypatch.setattr(cost_measured, "MAX_PROBE_SECONDS", long)
     photos = make_photos(tmp_path / "photos", classes=60, each=2)
     study = small_study(photos, ["contrastive"], batch="30x2")
     [row] = estimate(resolve(study).runs, options=Options(), jobs=1).rows

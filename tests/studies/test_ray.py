@@ -143,7 +143,7 @@ def test_a_run_that_always_dies_fails_and_stops_no_other(
         "        os.kill(os.getpid(), 9)\n"
         "    return create(folder)\n"
     )
-    monkeypatch.setattr(on_ray, "CRASHES", 2)
+    monkeypatch.setattr(on_ray, "MAX_CRASHES", 2)
     monkeypatch.setattr(OnRay, "_check_nodes", lambda *_: True)  # which would be killed, too
     bad = small_study(photos, ["lda"], overrides=(f"data={{name: '{code}:images', folder: '{photos}'}}",))
     _, outcome = there(bad, tmp_path / "bad", Heard())

@@ -28,7 +28,7 @@ from levelfield.files.writing import default_cache_folder, locked
 
 VARIABLE = "LEVELFIELD_UNPACK"
 RATIO = 50  # unpacked size / archive size: photographs have about 1, drawings and text up to 20
-LEAST = 200_000_000  # bytes that any archive may unpack to
+MIN_ALLOWED_BYTES = 200_000_000  # bytes that any archive may unpack to
 _BLOCK = 512  # minimum bytes counted per file: empty files fill a disk too
 _ENCRYPTED = 1  # bit of a zip member's flags
 _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
@@ -136,7 +136,7 @@ class Allowance:
     """The number of bytes that an archive, with nested archives, may unpack to: by its size, or LEVELFIELD_UNPACK."""
 
     def __init__(self, archive: Path) -> None:
-        self._name, self.most = archive.name, max(LEAST, RATIO * archive.stat().st_size)
+        self._name, self.most = archive.name, max(MIN_ALLOWED_BYTES, RATIO * archive.stat().st_size)
         if value := os.environ.get(VARIABLE):
             try:
                 self.most = int(float(value) * 1e9)
@@ -149,8 +149,8 @@ class Allowance:
         if count > self.left:
             raise BadInput(
                 f"{self._name} unpacks to more than {self.most / 1e9:g} GB, the limit for an archive of its size "
-                f"({RATIO} times its size, at least {LEAST / 1e9:g} GB). Nothing was kept. If you trust the archive, "
-                f"raise the limit (in GB: {VARIABLE}=20), or unpack it yourself."
+                f"({RATIO} times its size, at least {MIN_ALLOWED_BYTES / 1e9:g} GB). Nothing was kept. If you trust "
+                f"the archive, raise the limit (in GB: {VARIABLE}=20), or unpack it yourself."
             )
         self.left -= count
 

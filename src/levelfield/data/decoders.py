@@ -11,7 +11,7 @@ from levelfield.contexts import holding
 from levelfield.distributed.processes import cores
 
 TINY = 128  # images: fewer are decoded by this process, in the time that workers need to start
-_MOST = 16
+_MAX_WORKERS = 16
 _chosen: ContextVar[int | None] = ContextVar("decoders", default=None)
 
 
@@ -24,7 +24,7 @@ def decoders(images: int) -> int:
 def decoders_per_job(jobs: int) -> int:
     """Workers of each of `jobs` processes: as many as chosen, else the cores that the jobs leave, at least one."""
     chosen = _chosen.get()
-    return min(max(cores() // jobs - 1, 1), _MOST) if chosen is None else chosen
+    return min(max(cores() // jobs - 1, 1), _MAX_WORKERS) if chosen is None else chosen
 
 
 def decoding(workers: int | None) -> AbstractContextManager[None]:

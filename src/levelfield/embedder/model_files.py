@@ -24,7 +24,7 @@ from levelfield.settings import whole
 WEIGHTS, DESCRIPTION, MEMBERS = "model.safetensors", "model.yaml", "members"
 FORMAT = 1
 _KEYS = {"format", "trunk", "head", "codes", "view", "about", MEMBERS, "checksum"}
-_MOST = {"trunk.image": LARGEST, "head.width": 10_000_000, "head.dim": 65_536, "head.branches": 65_536}
+_MAX_VALUES = {"trunk.image": LARGEST, "head.width": 10_000_000, "head.dim": 65_536, "head.branches": 65_536}
 _MOST_MEMBERS = 1000
 _CHECKSUM = re.compile(r"^checksum: '?([0-9a-f]{32})'?\n\Z", re.MULTILINE)
 _MEMBER = re.compile(rf"{MEMBERS}/\d{{1,6}}")
@@ -66,7 +66,7 @@ def read_description(home: Path) -> dict[str, Any]:
 
 def check_numbers(facts: Mapping[str, Any]) -> None:
     """Refuse numbers of a network that no memory is enough for; those of the view are checked when it is made."""
-    for key, most in _MOST.items():
+    for key, most in _MAX_VALUES.items():
         part, name = key.split(".")
         if (value := (facts[part] or {}).get(name)) is not None:
             whole(key, value, least=1, most=most)

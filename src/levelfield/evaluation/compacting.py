@@ -18,7 +18,7 @@ from levelfield.evaluation.search.distances import Distance, unit_rows
 from levelfield.evaluation.statistics.intervals import Interval
 from levelfield.progress import SILENT, Progress
 
-LEAST = 16  # the smallest k that is tried by default
+MIN_DIM = 16  # the smallest k that is tried by default
 _BLOCK = 4096  # rows converted at a time
 _HIGHEST = float(np.finfo(np.float16).max)
 _RANK = 1e-10  # a variance below this share of the largest one is rounding: rows of float32 have about 1e-14
@@ -136,7 +136,7 @@ def form_names(dim: int, dims: Sequence[int] | None = None) -> list[str]:
     >>> form_names(32), form_names(32, [8])[4:]
     (['float32', 'float16', 'int8', 'bits', 'first 16', 'whitened 32', 'whitened 16'], ['first 8', 'whitened 8'])
     """
-    smaller = [dim >> step for step in range(1, dim.bit_length()) if dim >> step >= LEAST]
+    smaller = [dim >> step for step in range(1, dim.bit_length()) if dim >> step >= MIN_DIM]
     first = smaller if dims is None else list(dict.fromkeys(dims))
     white = [dim, *smaller] if dims is None else first
     return ["float32", "float16", "int8", "bits", *(f"first {k}" for k in first), *(f"whitened {k}" for k in white)]

@@ -13,7 +13,7 @@ from levelfield.labels import on_device, on_host, remember
 from levelfield.objectives._contract import LossInputs, Objective, registry
 from levelfield.settings import Count, Natural
 
-MOST = 1_000_000  # rows: a typing error must not exhaust memory
+MAX_ROWS = 1_000_000  # a typing error must not exhaust memory
 
 
 class CrossBatchMemory(Objective):
@@ -46,7 +46,7 @@ class CrossBatchMemory(Objective):
     counts: Tensor
 
     def __init__(
-        self, objective: nn.Module, *, dim: Count, size: Annotated[int, Ge(2), Le(MOST)] = 1024, start: Natural = 0
+        self, objective: nn.Module, *, dim: Count, size: Annotated[int, Ge(2), Le(MAX_ROWS)] = 1024, start: Natural = 0
     ) -> None:
         super().__init__()
         if not (isinstance(objective, Objective) and objective.facts.memory):

@@ -18,7 +18,7 @@ from levelfield.studies.leaderboard.across import Across
 from levelfield.table import Column, Table, numbers
 
 ROW, BAR = 0.32, 0.16  # inches between two names of the diagram, and between two bars
-_FEW = 10  # Demsar 2006: with fewer datasets the chi-square approximation is rough
+_MIN_DATASETS = 10  # Demsar 2006: with fewer datasets the chi-square approximation is rough
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def verdict(ranking: Ranking) -> list[str]:
     """What the tests say, in sentences."""
     sentences = [f"Friedman test that all methods are equal: chi-square {ranking.chi_square:.2f}, p {ranking.p:.4f}."]
     datasets = len(ranking.datasets)
-    if datasets < _FEW:
-        sentences.append(f"With {datasets} datasets the test is approximate; {_FEW} or more make it reliable.")
+    if datasets < _MIN_DATASETS:
+        sentences.append(f"With {datasets} datasets the test is approximate; {_MIN_DATASETS} or more make it reliable.")
     if not ranking.differ:
         return [*sentences, f"The methods do not differ significantly at {ALPHA:.0%}."]
     sentences.append(

@@ -18,8 +18,8 @@ from levelfield.reports.tsne import WHOLE, Phase, affinities, layout
 DIMENSIONS = 50  # principal components; as scikit-learn recommends before t-SNE
 LANDMARKS = 10_000  # images in a t-SNE map; further images are placed between them
 NEAREST = 5  # landmarks that decide the place of a further image
-FEW = 5  # below this number of images the map is that of two principal components
-LONG = 512  # dimensions; of longer rows the components are approximate
+MIN_MAP_IMAGES = 5  # below this number of images the map is that of two principal components
+MAX_EXACT_DIM = 512  # dimensions; of longer rows the components are approximate
 TINY = 1e-12
 START = 1e-4  # spread of the first map's start; scikit-learn, openTSNE
 # Later maps start from the first one, small enough to be rearranged: neighbours are as faithful as from the method's
@@ -103,7 +103,7 @@ def _components(centred: Array) -> Array:
     """The first principal components (dim, at most 50); of long rows, by power iterations from a named stream."""
     dim = centred.shape[1]
     basis = np.eye(dim, dtype=np.float32)
-    if dim > LONG:
+    if dim > MAX_EXACT_DIM:
         random = numpy_stream(0, "embedding map", "components")
         basis = random.normal(size=(dim, DIMENSIONS + 10)).astype(np.float32)
         for _ in range(3):
@@ -114,7 +114,7 @@ def _components(centred: Array) -> Array:
 
 def _map(reduced: Array, landmarks: Array, first: Array | None) -> Array:
     """The map of all images. first: the map to start from and to be rotated onto; None: this is the first one."""
-    if len(landmarks) < FEW:
+    if len(landmarks) < MIN_MAP_IMAGES:
         points = reduced[:, :2].astype(np.float64)
         return points if first is None else _turned(points, first)
     chosen = reduced[landmarks]

@@ -22,7 +22,7 @@ from levelfield.wording import plural
 BUDGETS = (1, 5, 20, 50)
 ADAPTIVE = ("tpe", "gp", "cma")
 _ESTIMATED = ("expected", "low", "high")  # of the best of some trials, in the CSV file
-_ENOUGH = 0.95  # share of searches that a method must win to be named best
+_MIN_WIN_SHARE = 0.95  # share of searches that a method must win to be named best
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _wins(n: int, shares: Mapping[str, float]) -> str:
     """
     ordered = sorted(shares.items(), key=lambda item: -item[1])
     head = f"With {plural(n, 'trial', 'trials')} each"
-    if ordered[0][1] >= _ENOUGH:
+    if ordered[0][1] >= _MIN_WIN_SHARE:
         return f"{head}: {ordered[0][0]} is best in {ordered[0][1]:.0%} of searches."
     winners = ", ".join(f"{label} in {share:.0%}" for label, share in ordered[:3] if share >= 0.005)
     return f"{head}: open; {winners} of searches."

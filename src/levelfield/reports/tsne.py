@@ -24,7 +24,7 @@ MOMENTUM, LEAST_GAIN = 0.8, 0.01  # van der Maaten and Hinton 2008
 LONGEST_STEP = 5.0  # of a point in one iteration; keeps outliers from flying off
 EXACT = 1000  # up to this many points, sum over all pairs: it is faster than the grid
 SPACING = 0.5  # between nodes of the grid; the kernel 1 / (1 + d^2) has width 1
-LEAST_NODES, NODES = 96, 320  # along a side; in larger maps the spacing grows
+MIN_GRID_NODES, MAX_GRID_NODES = 96, 320  # along a side; in larger maps the spacing grows
 ROOM = 1.15  # the grid is larger than the map by this factor, so that it is seldom made anew
 TINY = 1e-12
 MARGIN = 4  # nodes at each edge, for interpolation
@@ -130,7 +130,7 @@ class _Grid:
         import scipy.fft
 
         self.reach = max(ROOM * reach, 5.0)
-        self.nodes = int(np.clip(2 * self.reach / SPACING, LEAST_NODES, NODES)) + 2 * MARGIN
+        self.nodes = int(np.clip(2 * self.reach / SPACING, MIN_GRID_NODES, MAX_GRID_NODES)) + 2 * MARGIN
         self.step = np.float32(2 * self.reach / (self.nodes - 2 * MARGIN))
         self.size = scipy.fft.next_fast_len(2 * self.nodes, real=True)
         offset = np.fft.fftfreq(self.size, 1 / self.size) * float(self.step)

@@ -32,7 +32,7 @@ OPSET = 17  # of September 2022: the first with a layer norm; onnxruntime 1.13 a
 _EXAMPLES = 2  # images that a network is traced with
 # Numbers behind one output. Errors of few numbers do not average out: with the depthwise convolutions of the demo's
 # network (9 or 25 numbers, 6 % of all weights) rounded, too, its rows differ three times as much.
-_LEAST = 32
+_MIN_SUMMANDS = 32
 _LEVELS = 127  # symmetric: -127 to 127
 
 Rows = NDArray[np.float32]
@@ -206,7 +206,7 @@ def with_int8_weights(content: bytes) -> bytes:
     restored = []
     for name, axis in _weights(graph).items():
         numbers: NDArray[Any] = numpy_helper.to_array(stored[name]) if name in stored else np.zeros(0)
-        if numbers.dtype != np.float32 or numbers.size < _LEAST * numbers.shape[axis]:
+        if numbers.dtype != np.float32 or numbers.size < _MIN_SUMMANDS * numbers.shape[axis]:
             continue
         rounded, scale = rounded_weight(numbers, axis % numbers.ndim)
         parts: dict[str, NDArray[Any]] = {

@@ -17,7 +17,7 @@ from levelfield.methods import Deviation, Method, Setting
 from levelfield.methods.deviations import done_by, point_of
 from levelfield.training.conditions import Conditions
 
-FEW = 64  # untrained values up to this number are settings: margins, weights of terms
+MAX_SETTING_SIZE = 64  # untrained values up to this number are settings: margins, weights of terms
 
 
 @dataclass
@@ -154,7 +154,7 @@ def frozen_in(before: dict[str, Tensor], method: Method) -> int:
         if buffer.is_floating_point() and name in before and torch.equal(before[name], buffer):
             still.append(buffer)
     total = sum(tensor.numel() for tensor in still)
-    return total if total > FEW else 0
+    return total if total > MAX_SETTING_SIZE else 0
 
 
 def own_starts(before: Mapping[str, Tensor], method: Method) -> list[str]:

@@ -10,13 +10,13 @@ from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.files.writing import write_text
 
 LOG = "log.jsonl"
-MOST = 1_000 * MEGABYTE  # bytes; a million steps need a tenth of that
+MAX_LOG_BYTES = 1_000 * MEGABYTE  # a million steps need a tenth of that
 
 
 def resume(path: Path, step: int) -> TextIO:
     """The log for appending whole lines, without those after the step from which a run continues."""
     if path.exists():
-        text = read_bytes(path, most=MOST).decode("utf-8", "replace")
+        text = read_bytes(path, most=MAX_LOG_BYTES).decode("utf-8", "replace")
         kept = [line for line in text.splitlines() if _step_of(line) < step]
         write_text(path, "".join(line + "\n" for line in kept))
     return path.open("a", encoding="utf-8", buffering=1)

@@ -202,9 +202,9 @@ def test_a_large_set_lists_wrong_queries_first_and_with_many_methods_fewer(monke
     assert looking._chosen_queries(found, images()) is None
     wrong = np.flatnonzero((found[0].first_right > 1) & (found[1].first_right > 1))
     some = np.flatnonzero((found[0].first_right > 1) | (found[1].first_right > 1))
-    monkeypatch.setattr(looking, "_MANY", 5)
-    monkeypatch.setattr(looking, "_FEW", len(wrong) + 1)
-    monkeypatch.setattr(looking, "_FEWEST", 1)
+    monkeypatch.setattr(looking, "_MAX_LISTED_IMAGES", 5)
+    monkeypatch.setattr(looking, "_MAX_QUERIES", len(wrong) + 1)
+    monkeypatch.setattr(looking, "_MIN_QUERIES", 1)
     lists = looking._chosen_queries(found, images())
     assert set(wrong) <= set(lists) <= set(some)
     assert len(lists) == len(wrong) + 1

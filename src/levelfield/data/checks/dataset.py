@@ -20,7 +20,7 @@ from levelfield.data.checks.readable import unreadable
 from levelfield.data.images import open_image
 from levelfield.errors import LevelfieldError, unknown
 from levelfield.progress import SILENT, Progress
-from levelfield.wording import FEW, first_few, plural
+from levelfield.wording import MAX_LISTED, first_few, plural
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def verify(
     broken = unreadable(catalog.paths, progress=progress)
     if not broken:
         findings.append(Finding("good", f"All {len(catalog):,} images can be read."))
-    findings += [Finding("problem", str(error)) for error in list(broken.values())[:FEW]]
-    if len(broken) > FEW:
-        more = plural(len(broken) - FEW, "more image", "more images")
+    findings += [Finding("problem", str(error)) for error in list(broken.values())[:MAX_LISTED]]
+    if len(broken) > MAX_LISTED:
+        more = plural(len(broken) - MAX_LISTED, "more image", "more images")
         findings.append(Finding("problem", f"{more} cannot be read."))
     return [*findings, _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))]
 

@@ -25,7 +25,7 @@ from levelfield.data.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 from levelfield.files.writing import default_cache_folder, locked, write_whole
 from levelfield.progress import SILENT, Progress
-from levelfield.wording import FEW, first_few, plural
+from levelfield.wording import MAX_LISTED, first_few, plural
 
 T = TypeVar("T")
 PAUSE = 60.0  # seconds of checking that a killed process can lose
@@ -93,8 +93,8 @@ def check_images(
     finally:
         memory.save()
     if failures and (not skip_unreadable or len(failures) == len(catalog)):
-        reasons = "\n".join(f"  {error}" for error in list(failures.values())[:FEW])
-        more = f"\n  ... and {len(failures) - FEW} more" if len(failures) > FEW else ""
+        reasons = "\n".join(f"  {error}" for error in list(failures.values())[:MAX_LISTED])
+        more = f"\n  ... and {len(failures) - MAX_LISTED} more" if len(failures) > MAX_LISTED else ""
         only_extra = all(isinstance(error, MissingExtra) for error in failures.values())
         raise (MissingExtra if only_extra else BadInput)(
             f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:\n{reasons}{more}\n"

@@ -20,7 +20,7 @@ names = registry.names
 """The names of all metrics; K is any positive integer."""
 USUAL = ("recall", "r_precision", "map@r", "map", "mrr")
 _DIGITS = 20
-_MOST = 10**9  # neighbours: ranks are 64-bit integers
+_MAX_NEIGHBOURS = 10**9  # ranks are 64-bit integers
 
 
 @dataclass(frozen=True)
@@ -105,15 +105,15 @@ def parse(name: str) -> Metric:
     stem, _, number = base.rpartition("@")
     if number.isdecimal():
         entry = f"{stem}@K"
-        k = int(number) if len(number) < _DIGITS else _MOST + 1
+        k = int(number) if len(number) < _DIGITS else _MAX_NEIGHBOURS + 1
     if entry not in registry and is_file_reference(base):
         entry = base if k is None else stem
     elif entry not in registry or (k is None and entry.endswith("@K")):
         shown = number if number.isdecimal() else "1"
         near = [each.replace("@K", f"@{shown}") for each in names()]
         raise unknown("metric", name, near, see="levelfield list metrics")
-    if k is not None and not 1 <= k <= _MOST:
-        raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
+    if k is not None and not 1 <= k <= _MAX_NEIGHBOURS:
+        raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MAX_NEIGHBOURS}, not {k}.")
     compute = registry.get(entry)
     facts = registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
     has_forms = form is not None or facts.forms or facts.numbers

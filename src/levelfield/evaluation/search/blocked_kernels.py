@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from levelfield.evaluation.inputs import Array
 from levelfield.files.writing import default_cache_folder
 
-FEW = 4  # up to this many positives, compare the farthest first
+POSITIVES_AT_ONCE = 4  # the farthest of them is compared first
 SEARCH = 256  # from this many positives, use binary search
 
 
@@ -115,10 +115,10 @@ def count(block: Array, height: int, width: int, row: int, column: int, positive
             continue
         reaching = 1
         for step in range(left):  # farthest first: if no value reaches it, none reaches the others
-            leads = step % FEW == 0
+            leads = step % POSITIVES_AT_ONCE == 0
             if not leads and reaching == 0:
                 continue
-            at = start + (min(step + FEW, left) if leads else step) - 1
+            at = start + (min(step + POSITIVES_AT_ONCE, left) if leads else step) - 1
             limit, more, same = near[at], np.int32(0), np.int32(0)
             for position in range(width):  # branch-free, so that it vectorises
                 more = _plus(more, values[position] > limit)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FEWEST = 10  # minimum number of trials for a model of importance
+MIN_TRIALS = 10  # minimum number of trials for a model of importance
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def importances(points: Mapping[str, Sequence[float]], values: Sequence[float]) 
     from sklearn.inspection import permutation_importance
 
     inputs, outputs = np.column_stack(list(points.values())), np.asarray(values)
-    if len(outputs) < FEWEST or not np.ptp(outputs):
+    if len(outputs) < MIN_TRIALS or not np.ptp(outputs):
         return None
     forest = RandomForestRegressor(n_estimators=300, min_samples_leaf=2, oob_score=True, random_state=0)
     forest.fit(inputs, outputs)

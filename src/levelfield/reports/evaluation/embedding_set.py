@@ -18,7 +18,7 @@ from levelfield.methods.refine.passing import Refinement
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs import finished
 
-_MOST = 1_000 * MEGABYTE  # bytes of a text file
+_MAX_TEXT_BYTES = 1_000 * MEGABYTE
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def _column(path: Path, names: tuple[str, ...]) -> list[str]:
     """The lines of a text file, or one column of a CSV: the one with one of these names, or the only one."""
     if not path.exists():
         raise BadInput(f"File not found: {path}")
-    text = read_text(path, most=_MOST).removeprefix("\ufeff")
+    text = read_text(path, most=_MAX_TEXT_BYTES).removeprefix("\ufeff")
     if path.suffix.lower() != ".csv":
         return text.splitlines()
     try:

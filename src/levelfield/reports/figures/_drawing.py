@@ -125,11 +125,11 @@ def check_name(path: Path) -> None:
         raise BadInput(f"Cannot write a figure to '{path.name}': the file name must end with .png, .pdf or .svg.")
 
 
-LONG = 40  # characters of a label; longer labels are shortened in the middle
+MAX_LABEL_LENGTH = 40  # characters of a label; longer labels are shortened in the middle
 TALL = 9.0  # inches of a legend in one column
 
 
-def shortened(texts: Sequence[str], most: int = LONG) -> list[str]:
+def shortened(texts: Sequence[str], most: int = MAX_LABEL_LENGTH) -> list[str]:
     """The texts, shortened to about `most` characters; distinct texts stay distinct.
 
     >>> shortened(["margin", "a very long label [dim=64]", "a very long label [dim=65]"], 14)
@@ -163,7 +163,7 @@ def legend_beside(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> 
     figure.set_size_inches(wide + extent.width / figure.dpi, max(high, extent.height / figure.dpi + 0.2))
 
 
-LEAST = 0.2  # of the largest value: minimum length of an axis, so that 2 % fill at most a tenth of it
+MIN_AXIS_SHARE = 0.2  # of the largest value: minimum length of an axis, so that 2 % fill at most a tenth of it
 MARGIN = 0.06  # of the values' range, on each side
 WIDE = 10.0  # costs with at least this ratio use a logarithmic axis
 NARROW = 0.03  # of an axis: closer numbers are evenly spaced instead
@@ -186,7 +186,7 @@ def limits(values: Iterable[float | None], *, zero: bool = False) -> tuple[float
     if zero and low >= 0:
         return 0.0, round(1.1 * high, 10) or 1.0
     shares = low >= 0 and high <= 1
-    span = max((1 + 2 * MARGIN) * (high - low), LEAST * max(abs(low), abs(high))) or 1.0
+    span = max((1 + 2 * MARGIN) * (high - low), MIN_AXIS_SHARE * max(abs(low), abs(high))) or 1.0
     middle = (low + high) / 2
     low, high = middle - span / 2, middle + span / 2
     if shares:  # shares are within 0 and 1; the margin keeps points on the edge visible

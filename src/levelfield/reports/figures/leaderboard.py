@@ -10,7 +10,7 @@ from levelfield.reports.figures._drawing import GRID, limits, panels, save, shor
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
 
-LONG = 48
+MAX_LABEL_LENGTH = 48
 TIED = "#dcebf5"
 TIES = "not distinguishable from the best row"
 LINE = 0.26  # inches of a row
@@ -20,7 +20,7 @@ LINE = 0.26  # inches of a row
 def draw_leaderboard(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Means and intervals, best on top, a panel for each test set. Rows that tie with the best are shaded."""
     sets = by_test_set(rows)
-    names = dict(zip(labels := [row.row.label for row in rows], shortened(labels, LONG), strict=True))
+    names = dict(zip(labels := [row.row.label for row in rows], shortened(labels, MAX_LABEL_LENGTH), strict=True))
     width = 4.4 + 0.062 * max(map(len, names.values()))
     heights = tuple(0.5 + LINE * len(part) for part in sets.values())
     figure, axes = panels(len(sets), 1, width=width, height=0.4 + sum(heights), heights=heights)

@@ -19,7 +19,7 @@ from levelfield.studies.runs.folder.store import read_spec
 from levelfield.studies.specification.study import Study
 
 METHOD = "message_passing"
-MOST = 300  # classes in a matrix, evenly chosen; more would exceed the resolution
+MAX_MATRIX_CLASSES = 300  # evenly chosen; more would exceed the resolution
 
 
 def _no_messages(study: Study) -> str | None:
@@ -122,7 +122,7 @@ def draw(distributions: dict[str, Distributions], path: Path, colours: dict[str,
         axes, distributions.items(), shortened(list(distributions), 28), strict=True
     ):
         count = len(learned.learned_means)
-        chosen = np.unique(np.linspace(0, count - 1, min(count, MOST)).round().astype(int))
+        chosen = np.unique(np.linspace(0, count - 1, min(count, MAX_MATRIX_CLASSES)).round().astype(int))
         table = learned.learned_means[chosen] @ learned.found_means[chosen].T
         image = line[0].imshow(table, cmap="viridis", vmin=min(0.0, table.min()), vmax=1.0)
         figure.colorbar(image, ax=line[0], shrink=0.8, label="cosine")

@@ -84,7 +84,7 @@ def correlation(shown: list[Drawn], metric: str) -> float | None:
     return float(np.corrcoef(rho, value)[0, 1]) if len(rho) > 2 and rho.std() and value.std() else None
 
 
-FEWEST = 3  # rows
+MIN_ROWS = 3
 RHO = "rho (training)"
 
 
@@ -101,10 +101,10 @@ def draw_correlations(rows: list[Drawn], metric: str, path: Path) -> Path:
         values = [[*(cell.mean for cell in row.row.cells.values()), row.rho] for row in of_set]
         table = np.array(values, dtype=float)
         table = table[np.isfinite(table).all(axis=1)]
-        if len(table) >= FEWEST:
+        if len(table) >= MIN_ROWS:
             tables[name] = table
     if not tables:
-        raise BadInput(f"The figure 'correlations' needs {FEWEST} trained rows on the same test set.")
+        raise BadInput(f"The figure 'correlations' needs {MIN_ROWS} trained rows on the same test set.")
     side = 1.6 + 0.5 * max(table.shape[1] for table in tables.values())
     figure, axes = panels(1, len(tables), width=side * len(tables), height=side + 0.6)  # with room for the names
     for axis, (name, table) in zip(axes[0], tables.items(), strict=True):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from levelfield.evaluation.statistics.comparisons import Comparison
 from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.reports.leaderboard import cells
-from levelfield.reports.leaderboard.verdicts import SEEN, difference_text, how_compared
+from levelfield.reports.leaderboard.verdicts import MIN_VISIBLE_DIFFERENCE, difference_text, how_compared
 from levelfield.studies.leaderboard.board import Leaderboard, fine_tuning
 from levelfield.studies.leaderboard.claims import OPEN, needed_text
 from levelfield.studies.leaderboard.rows import Row
@@ -59,7 +59,7 @@ def _training(board: Leaderboard) -> str:
     if gain is None:
         return ""
     within = ""
-    if gain.low is not None and abs(gain.difference) >= SEEN:
+    if gain.low is not None and abs(gain.difference) >= MIN_VISIBLE_DIFFERENCE:
         within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})"
     details = f"{difference_text(gain)}{within}."
     kept, total = board.facts.get("kept_start", (0, 0))
@@ -75,7 +75,7 @@ def _training(board: Leaderboard) -> str:
         return f"{training} pays on the validation classes, but the test classes {seen}{these}: {details}"
     if gain.winner == gain.second:
         return f"{training} does not pay here{these}: {details}{untried}"
-    if gain.classes < MIN_CLASSES or gain.difference >= SEEN:
+    if gain.classes < MIN_CLASSES or gain.difference >= MIN_VISIBLE_DIFFERENCE:
         tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
         return f"{tested} cannot show whether {training[0].lower()}{training[1:]} pays: {details}{untried}"
     return f"{training} does not pay here (no significant difference): {details}{untried}"

@@ -11,7 +11,7 @@ from levelfield.table import Column, Table, numbers
 from levelfield.wording import first_few, plural
 
 HEADINGS = ("difference", "95 % interval", "t", "df", "p (Holm)")
-SEEN = 0.0005  # a difference below this is printed as 0.000
+MIN_VISIBLE_DIFFERENCE = 0.0005  # a difference below this is printed as 0.000
 MOST_PAIRS = 1000  # in leaderboard.md; leaderboard.json has all pairs
 _ROWS, _LABELS, _SHOWN = 40, 12, 6  # limits of the text; the JSON file has everything
 
@@ -33,7 +33,7 @@ def how_compared(board: Leaderboard) -> str:
 def difference_text(pair: Comparison, first: str = "", second: str = "") -> str:
     """The difference between two rows in words. first, second: how to call them, by default their labels."""
     first, second = first or pair.first, second or pair.second
-    if abs(pair.difference) < SEEN:
+    if abs(pair.difference) < MIN_VISIBLE_DIFFERENCE:
         return f"{first} and {second} have the same score"
     return f"{first} is {abs(pair.difference):.3f} {'above' if pair.difference > 0 else 'below'} {second}"
 

@@ -29,7 +29,7 @@ from levelfield.trust import trusting
 _LONGEST = 80  # characters of a file's name
 SIZE, COLUMNS, PER_SHEET = 64, 16, 256
 TINY = 16  # side of the images whose colours are compared
-MOST = 8_000  # thumbnails of one test set: about 6 MB
+MAX_THUMBNAILS = 8_000  # of one test set: about 6 MB
 _QUALITY, _METHOD = 60, 2  # 0.55 KB for a drawing, 1 KB for a photograph; slower methods save a tenth
 _READERS = 2
 _FLAT = 1.0  # grey levels: an image with a smaller standard deviation has no pattern to compare

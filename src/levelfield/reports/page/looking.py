@@ -14,7 +14,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page.content import Array, Data, smallest
-from levelfield.reports.page.image_set import MOST, ImageSet, thumbnails_of
+from levelfield.reports.page.image_set import MAX_THUMBNAILS, ImageSet, thumbnails_of
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, Method, SearchResult, search
 from levelfield.reports.page.regions import why
@@ -22,8 +22,8 @@ from levelfield.reports.page.same_or_not import threshold_of
 
 NOT_A_QUERY, NOT_SEARCHED = 2, 3
 _ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB
-_FEW, _FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
-_MANY = 6_000  # images of a test set with a list for every query
+_MAX_QUERIES, _MIN_QUERIES = 2_000, 200  # of a larger set; with many methods fewer
+_MAX_LISTED_IMAGES = 6_000  # images of a test set with a list for every query
 
 
 @torch_threads()
@@ -45,7 +45,7 @@ def look(
     lists = _chosen_queries(results, images)
     wrong_labels, leaked = label_errors(results, images), leaks_of(leaks, images)
     wanted = [mistake["image"] for mistake in (*wrong_labels, *leaked)]
-    pictures = _chosen_thumbnails(results, lists, images, wanted, MOST)
+    pictures = _chosen_thumbnails(results, lists, images, wanted, MAX_THUMBNAILS)
     seen = thumbnails_of(images.paths, pictures, progress=progress)
     rows = {str(number): method.rows for number, (method, _) in enumerate(searched)}
     cosine = all(method.distance == "cosine" for method, _ in searched)
@@ -138,9 +138,9 @@ def _notes(images: ImageSet, lists: Array | None, pictures: Array | None, method
 def _chosen_queries(results: Sequence[SearchResult], images: ImageSet) -> Array | None:
     """The queries whose neighbours the page lists, ascending: of a large set, or with many methods, those that no
     method gets right, then those where methods disagree, then others at random; None: all."""
-    if not results or (len(images) <= _MANY and len(results[0].queries) * len(results) <= _ALL_LISTS):
+    if not results or (len(images) <= _MAX_LISTED_IMAGES and len(results[0].queries) * len(results) <= _ALL_LISTS):
         return None
-    queries, most = results[0].queries, max(_FEWEST, min(_FEW, _ALL_LISTS // len(results)))
+    queries, most = results[0].queries, max(_MIN_QUERIES, min(_MAX_QUERIES, _ALL_LISTS // len(results)))
     wrong = sum((result.first_right > 1).astype(np.int64) for result in results)
     order = numpy_stream(0, "page", "chosen").permutation(len(queries))
     kind = np.where(wrong == len(results), 0, np.where(wrong > 0, 1, 2))[order]

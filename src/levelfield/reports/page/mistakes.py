@@ -13,7 +13,7 @@ from levelfield.reports.page.content import Data
 from levelfield.reports.page.image_set import ImageSet, Seen
 from levelfield.reports.page.neighbour_lists import SearchResult
 
-MOST = 200  # pairs of classes; images of each kind of mistake
+MAX_MISTAKES = 200  # pairs of classes; images of each kind of mistake
 _VOTERS = 5  # nearest images that vote
 _NEEDED = 3  # of them, for one class
 _ROWS = 1024  # hashes compared with all others at a time
@@ -31,7 +31,7 @@ def by_class(result: SearchResult, images: ImageSet) -> Data:
     recall = np.where(asked > 0, right / np.maximum(asked, 1), np.nan).astype(np.float32)
     wrong = counts & (actual != near)
     pairs = Counter(zip(actual[wrong].tolist(), near[wrong].tolist(), strict=True))
-    return {"recall": recall, "taken_for": [(*pair, count) for pair, count in pairs.most_common(MOST)]}
+    return {"recall": recall, "taken_for": [(*pair, count) for pair, count in pairs.most_common(MAX_MISTAKES)]}
 
 
 def label_errors(results: Sequence[SearchResult], images: ImageSet) -> list[Data]:
@@ -54,7 +54,7 @@ def label_errors(results: Sequence[SearchResult], images: ImageSet) -> list[Data
     needed = max(2, -(-len(results) // 2))
     return [
         {"image": image, "says": says, "votes": count, "of": len(results)}
-        for (image, says), count in votes.most_common(MOST)
+        for (image, says), count in votes.most_common(MAX_MISTAKES)
         if count >= needed
     ]
 
@@ -76,7 +76,7 @@ def duplicates(seen: Seen, images: ImageSet) -> list[Data]:
             near_pairs.append({"first": first, "second": second, "distance": round(levels, 2), "text": text})
     codes = images.codes
     near_pairs.sort(key=lambda pair: (codes[pair["first"]] == codes[pair["second"]], pair["distance"], pair["first"]))
-    return near_pairs[:MOST]
+    return near_pairs[:MAX_MISTAKES]
 
 
 def leaks_of(leaks: Leaks | None, images: ImageSet) -> list[Data]:
@@ -90,4 +90,4 @@ def leaks_of(leaks: Leaks | None, images: ImageSet) -> list[Data]:
         if image is not None:
             text = f"{pair.caption.split(';')[0]}: {pair.train.name} of the training part ({pair.train_class})"
             leaked.append({"image": image, "text": text})
-    return leaked[:MOST]
+    return leaked[:MAX_MISTAKES]

@@ -15,7 +15,7 @@ from levelfield.studies import Leaderboard, PlannedRun
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.wording import first_few, plural
 
-_FEW = 20  # test classes; with fewer only large differences can be established
+_MIN_CLASSES = 20  # test classes; with fewer only large differences can be established
 _PAID = {"seconds": "seconds", "images_seen": "images", "peak_bytes": "peak_bytes", "passes": "rows_through_trunk"}
 MOST_PAIRS = 3_000  # comparisons on the page, those of the best rows first
 
@@ -108,7 +108,7 @@ def cautions_of(board: Leaderboard) -> list[str]:
     classes = min((pair.classes for pair in board.comparisons), default=0)
     if board.limit:
         cautions.append(board.limit)
-    elif 0 < classes < _FEW:
+    elif 0 < classes < _MIN_CLASSES:
         count = plural(classes, "test class", "test classes")
         cautions.append(f"{count}: only large differences can be established.")
     single = [row.label for row in trained if len(row.seeds) == 1]

@@ -21,7 +21,7 @@ from levelfield.studies import Leaderboard, PlannedRun, Study
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.table import Table
 from levelfield.training.conditions import Conditions
-from levelfield.training.log import LOG, MOST
+from levelfield.training.log import LOG, MAX_LOG_BYTES
 
 LONGEST = 200  # points of one curve
 _ALL, _SHORTEST = 60_000, 20  # points of all curves; a study with hundreds of runs has shorter ones
@@ -137,7 +137,7 @@ def curves_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path) -> l
 
 def _entries(path: Path) -> list[Data]:
     """The lines of a log, without one that a crash cut short; a missing log has none."""
-    text = read_bytes(path, most=MOST).decode("utf-8", "replace") if path.is_file() else ""
+    text = read_bytes(path, most=MAX_LOG_BYTES).decode("utf-8", "replace") if path.is_file() else ""
     entries = []
     for line in text.splitlines():
         with suppress(ValueError):

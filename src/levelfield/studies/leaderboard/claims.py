@@ -22,7 +22,7 @@ from levelfield.studies.specification.choices import Claim
 from levelfield.wording import plural
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
-_FEW = 20  # with fewer test classes only large differences can be established
+_MIN_CLASSES = 20  # with fewer test classes only large differences can be established
 _ROUNDING = 1e-9  # a smaller variation of a difference over seeds counts as none
 Part = tuple[Mapping[str, list[Entry]], Mapping[str, Table]]
 
@@ -176,7 +176,7 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     sentence = plural(widest.classes, "test class", "test classes")
     if widest.retrained and widest.classes >= MIN_CLASSES:
         sentence += f" and {plural(max(widest.seeds), 'seed', 'seeds')}"
-    sentence += f": no difference {'can be' if widest.classes < _FEW else 'was'} established"
+    sentence += f": no difference {'can be' if widest.classes < _MIN_CLASSES else 'was'} established"
     numbers = needed_text(widest, brief=True)
     if numbers:
         return f"{sentence}; {numbers} would be needed to detect a difference of {abs(widest.difference):.3f}."

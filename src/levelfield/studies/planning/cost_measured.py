@@ -18,7 +18,7 @@ from levelfield.evaluation.search.threads import torch_threads
 from levelfield.methods import Batch, Deviation, Method, Setting, TrainingFeatures
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
-from levelfield.studies.runs.evaluation import MOST
+from levelfield.studies.runs.evaluation import MAX_MONITORED_IMAGES
 from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
@@ -31,7 +31,7 @@ from levelfield.wording import duration, plural
 
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
-FEW, LONG = 16, 0.5  # images of the first probes; if a whole batch would take more seconds, none is timed
+PROBE_IMAGES, MAX_PROBE_SECONDS = 16, 0.5  # of the first probes; if a whole batch would take longer, none is timed
 IN_CHECKPOINT = 3  # numbers per trained parameter: the weight and two moments
 OVERHEAD = 2.0  # seconds per run besides its steps and embeddings: building, evaluating, writing
 
@@ -194,7 +194,7 @@ def evaluated_images(conditions: Conditions, trains: bool, train: int, validatio
     if conditions.select != "budget":
         images += (checks + (conditions.validate_start and trains)) * validation
     if conditions.monitor == "test" and trains:
-        images += (checks + 1) * (min(train, MOST) + test)
+        images += (checks + 1) * (min(train, MAX_MONITORED_IMAGES) + test)
     return images
 
 
@@ -238,14 +238,14 @@ def _step_seconds(
         return (clock(inputs.device) - began) * layout.batch_size / size
 
     def embedded() -> float:
-        stored = tuple(torch.rand(FEW, *shape, device=inputs.device) for shape in tested)
+        stored = tuple(torch.rand(PROBE_IMAGES, *shape, device=inputs.device) for shape in tested)
         began = clock(inputs.device)
         embedder.embed(stored)
-        return (clock(inputs.device) - began) / FEW
+        return (clock(inputs.device) - began) / PROBE_IMAGES
 
-    timed(FEW)  # the first step prepares kernels and imports modules
-    step = timed(FEW)
-    if step > LONG:
+    timed(PROBE_IMAGES)  # the first step prepares kernels and imports modules
+    step = timed(PROBE_IMAGES)
+    if step > MAX_PROBE_SECONDS:
         return step, embedded()
     affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes))
     return min(timed(affordable) for _ in range(PROBES)), min(embedded() for _ in range(PROBES))

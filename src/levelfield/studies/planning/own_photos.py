@@ -25,9 +25,9 @@ DRAWINGS = 96  # pixels; images with a smaller shorter side are treated as small
 SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
 VARIED = "conditions.backbone"
 # of the number of steps of a head on the frozen network; see docs/own-photos.md
-ENOUGH = 8  # training classes needed to keep some for validation
-SHARE, FEWEST, MOST = 0.4, 3, 30  # of the training classes; at least, and at most
-LEAST_SAMPLE = 100  # classes of a sample
+MIN_JUDGED_CLASSES = 8  # training classes needed to keep some for validation
+VALIDATION_SHARE, MIN_VALIDATION_CLASSES, MAX_VALIDATION_CLASSES = 0.4, 3, 30  # of the training classes
+MIN_SAMPLE_CLASSES = 100  # classes of a sample
 GAIN = 0.16  # of map@r, divided by the number of validation classes: a gain on few of them may be a loss on others
 FIXED_STEPS = 10  # without validation classes: little more than the warm-up, too short to overfit fewer than 8 classes
 # map@r uses all images of a class, so it is less noisy than recall@1 with few validation classes
@@ -97,7 +97,7 @@ def fit_to(
     named = str(path) if str(path) in official.names() else path
     catalog = create(named, **settings)
     if most is not None and len(catalog) > most and "sample" not in settings:
-        settings["sample"] = max(LEAST_SAMPLE, catalog.num_classes * most // len(catalog))
+        settings["sample"] = max(MIN_SAMPLE_CLASSES, catalog.num_classes * most // len(catalog))
         whole = f"data.sample={catalog.num_classes} takes all, and so much time."
         catalog = create(named, **settings).with_notes(whole)
     catalog = check_images(catalog, skip_unreadable=skip_unreadable, progress=progress)
@@ -159,10 +159,12 @@ def _choose_stopping(catalog: Catalog, wished: Study, fixed: Set[str]) -> _Stopp
     classes = len(np.unique(catalog.labels[protocol.divide(catalog)[0].train]))
     if any(key.partition(".")[0] == "protocol" for key in fixed):
         why = "the protocol has no validation classes"
-    elif classes < ENOUGH:
-        why = f"{classes} training classes are too few to hold some out for validation (at least {ENOUGH} are needed)"
+    elif classes < MIN_JUDGED_CLASSES:
+        needed = f"at least {MIN_JUDGED_CLASSES} are needed"
+        why = f"{classes} training classes are too few to hold some out for validation ({needed})"
     else:
-        share = round(min(max(round(SHARE * classes), FEWEST), MOST) / classes, 3)
+        count = max(round(VALIDATION_SHARE * classes), MIN_VALIDATION_CLASSES)
+        share = round(min(count, MAX_VALIDATION_CLASSES) / classes, 3)
         validating = ProtocolChoice(name=protocol.name, **protocol.settings, validation=share)
         judges = f"{{}} of the {classes} training classes, held out for validation"
         try:

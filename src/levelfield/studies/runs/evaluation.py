@@ -21,7 +21,7 @@ from levelfield.studies.runs.folder.items import Items, test_items
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.inputs import RunInputs
 
-MOST = 5000  # training images that `monitor` evaluates
+MAX_MONITORED_IMAGES = 5000  # training images that `monitor` evaluates
 MOST_OF_A_CLASS = 250  # so that the sample has at least 20 classes, if available
 
 
@@ -94,7 +94,9 @@ def _score(inputs: RunInputs, arrays: dict[str, Any], metric: str) -> float:
     return float(evaluate(**searched_on(inputs.device, arrays), metrics=(metric,))[metric])
 
 
-def sample(labels: Sequence[int] | np.ndarray, *, most: int = MOST, of_a_class: int = MOST_OF_A_CLASS) -> np.ndarray:
+def sample(
+    labels: Sequence[int] | np.ndarray, *, most: int = MAX_MONITORED_IMAGES, of_a_class: int = MOST_OF_A_CLASS
+) -> np.ndarray:
     """Positions of at most `most` images: all, or classes in a fixed random order, each whole or its first images.
 
     >>> sample([0, 0, 1, 1], most=5).tolist(), len(sample([0, 0, 1, 1, 2, 2], most=5))

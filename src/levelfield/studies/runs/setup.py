@@ -30,7 +30,7 @@ from levelfield.training.audit import Audit, check_process, process_settings
 from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, measure_setup, own_starts, settle
 from levelfield.training.optimisers import build, check_groups
 
-FEW = 500  # training images from which a head starts that is dropped: the rest of the network learns the most
+MAX_START_IMAGES = 500  # from which a head starts that is dropped: the rest of the network learns the most
 WHITEN = {"pca": 0.5, "whitened": 1.0}  # exponent of the standard deviation that divides the components
 
 
@@ -55,7 +55,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     if method is None:  # not made while the study was resolved
         method = make_method(spec, num_classes=inputs.num_classes, ranks=ranks)
     setting = setting_of(method, conditions, inputs.width, spec.training_seed)
-    features = inputs.start_features(progress, most=FEW if conditions.head == "dropped" else None)
+    features = inputs.start_features(progress, most=MAX_START_IMAGES if conditions.head == "dropped" else None)
     with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it
         custom = method.head(features, setting)
         own_start = custom is not None and (
@@ -142,7 +142,7 @@ def _start_head(method: Method, spec: RunSpec, inputs: RunInputs, features: Trai
         start_pca(head, torch.from_numpy(features.rows()), whiten=WHITEN[start])
         return {name: tensor.detach().numpy() for name, tensor in head.state_dict().items()}
 
-    few = f" of {FEW}" if conditions.head == "dropped" else ""
+    few = f" of {MAX_START_IMAGES}" if conditions.head == "dropped" else ""
     _load_solved(head, f"head {start} {head.dim} {conditions.layer_norm}{few}", solve, inputs)
     return head
 

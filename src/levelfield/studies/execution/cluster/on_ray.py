@@ -29,7 +29,7 @@ from levelfield.studies.execution.executor import Work
 from levelfield.studies.runs.spec import needed_folder
 from levelfield.studies.specification.choices import Data
 
-CRASHES, NODES = 4, 25  # losses of one run in a row, without progress between them, after which it has failed
+MAX_CRASHES, MAX_LOST_NODES = 4, 25  # of one run in a row, without progress between them: then it has failed
 POLL_SECONDS = 0.5  # interval at which runs that another command executes are checked
 PATIENCE = 20.0  # seconds until the claim of a killed driver is gone
 
@@ -205,7 +205,7 @@ class _Dispatch:
     def _restart(self, task: Any, attempt: _Attempt, reason: str, *, node: bool) -> None:
         """Give a lost run out again, unless it is lost again and again. node: whether its node was lost."""
         attempt.nodes, attempt.crashes = attempt.nodes + node, attempt.crashes + (not node)
-        if attempt.crashes >= CRASHES or attempt.nodes >= NODES:
+        if attempt.crashes >= MAX_CRASHES or attempt.nodes >= MAX_LOST_NODES:
             self._end(task, attempt)
             times = attempt.crashes + attempt.nodes
             self.work.lose(attempt.number, f"{reason}; it was started {times} times without getting further")

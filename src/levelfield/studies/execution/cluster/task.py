@@ -25,7 +25,7 @@ from levelfield.training.checkpoint import CHECKPOINT
 
 PAUSE = 0.2  # seconds between two checks for a new checkpoint
 UNREACHABLE = "unreachable"  # kind of the event of a node that does not see the study's folder
-LAST = (CHECKPOINT, TRAINED, FINISHED)  # each of them says that what comes before it is there
+STATES = (CHECKPOINT, TRAINED, FINISHED)  # sent last, in this order: each says that what comes before it is there
 _LOCK = "lock"  # of the machine whose process does the run
 
 
@@ -121,7 +121,7 @@ def pack(folder: Path, names: Iterable[str] | None = None) -> Parcel:
 
 def unpack(parcel: Parcel, folder: Path) -> None:
     """Write the files, each of them atomically and the last of a stage last; those of a whole folder replace others."""
-    for name in sorted(parcel.files, key=lambda name: (LAST.index(name) + 1 if name in LAST else 0, name)):
+    for name in sorted(parcel.files, key=lambda name: (STATES.index(name) + 1 if name in STATES else 0, name)):
         content = parcel.files[name]
         write_whole(folder / name, lambda file, content=content: file.write(content))  # type: ignore[misc]
     if parcel.whole:
