@@ -1,8 +1,8 @@
 """The audit of a run: what the conditions freeze is frozen, only declared parameters train, the stored model is the
 trained one.
 
-It looks at the start, at log lines, at checkpoints and at the end, for mistakes. Code from a file is trusted code: what
-it does between two looks, outside of torch or on purpose is not seen.
+Checks run at the start, at log lines, at checkpoints and at the end. They find mistakes, not attacks: changes that are
+reverted between two checks, or made outside torch, are not detected.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from levelfield.embedder import Embedder, Head, Trunk, backbones, load, save_mod
 from levelfield.embedder.trunk.pooling import pool
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.neighbour_lists import Method, SearchResult, search
-from levelfield.reports.page.regions import QUERIES, Linear, cells_of, enlarged, why
+from levelfield.reports.page.regions import QUERIES, Linear, cells_of, enlarged, explain_pairs
 from levelfield.studies.runs.folder.files import write_training
 
 LABELS = np.repeat(np.arange(5), 4)
@@ -112,7 +112,7 @@ def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp
         method(tmp_path / "average", images, pooling="average"),
         method(tmp_path / "features", images, plain=True),
     ]
-    made = why(methods, images, lost=[])
+    made = explain_pairs(methods, images, lost=[])
     assert len(made["queries"]) == QUERIES
     assert len(made["maps"]) == 3 * QUERIES
     for one in made["maps"]:
@@ -124,9 +124,9 @@ def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp
         assert one["neighbour_map"].sum() == pytest.approx(one["cosine"], abs=1e-4)
         assert 0 <= one["activation"].min() <= one["activation"].max() <= 1
     lost = list(range(0, 20, 2))
-    made = why(methods[:1], images, lost)
+    made = explain_pairs(methods[:1], images, lost)
     assert not {image for one in made["maps"] for image in (one["image"], one["neighbour"])} & set(lost)
-    assert why(methods[:1], images, list(range(20))) is None
+    assert explain_pairs(methods[:1], images, list(range(20))) is None
 
 
 def test_approximations_and_what_cannot_be_explained_are_named(tmp_path: Path, images: ImageSet) -> None:
@@ -135,7 +135,7 @@ def test_approximations_and_what_cannot_be_explained_are_named(tmp_path: Path, i
         method(tmp_path / "refined", images, refined="reciprocal"),
         method(tmp_path / "bits", images, codes="binary"),
     ]
-    made = why(methods, images, lost=[])
+    made = explain_pairs(methods, images, lost=[])
     assert not any(one["exact"] for one in made["maps"])
     texts = {one["method"]: one["text"] for one in made["maps"]}
     assert texts[0] == "An approximation: the head's layer norm is treated as a constant."

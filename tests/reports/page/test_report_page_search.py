@@ -12,7 +12,7 @@ from PIL import Image
 
 from levelfield.data.checks.leaks import Leaks, Pair
 from levelfield.evaluation import same_or_not
-from levelfield.reports.page import looking, neighbour_lists
+from levelfield.reports.page import neighbour_lists, one_test_set
 from levelfield.reports.page.image_set import ImageSet, thumbnails_of
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.neighbour_lists import SearchResult, search
@@ -199,23 +199,23 @@ def test_leaks_are_named_by_their_test_image() -> None:
 
 def test_a_large_set_lists_wrong_queries_first_and_with_many_methods_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [search(embeddings(LABELS, noise=1.2, seed=seed), images()) for seed in range(2)]
-    assert looking._chosen_queries(found, images()) is None
+    assert one_test_set._chosen_queries(found, images()) is None
     wrong = np.flatnonzero((found[0].first_right > 1) & (found[1].first_right > 1))
     some = np.flatnonzero((found[0].first_right > 1) | (found[1].first_right > 1))
-    monkeypatch.setattr(looking, "_MAX_LISTED_IMAGES", 5)
-    monkeypatch.setattr(looking, "_MAX_QUERIES", len(wrong) + 1)
-    monkeypatch.setattr(looking, "_MIN_QUERIES", 1)
-    lists = looking._chosen_queries(found, images())
+    monkeypatch.setattr(one_test_set, "_MAX_LISTED_IMAGES", 5)
+    monkeypatch.setattr(one_test_set, "_MAX_QUERIES", len(wrong) + 1)
+    monkeypatch.setattr(one_test_set, "_MIN_QUERIES", 1)
+    lists = one_test_set._chosen_queries(found, images())
     assert set(wrong) <= set(lists) <= set(some)
     assert len(lists) == len(wrong) + 1
-    monkeypatch.setattr(looking, "_ALL_LISTS", 8)
-    fewer = looking._chosen_queries(found, images())
+    monkeypatch.setattr(one_test_set, "_ALL_LISTS", 8)
+    fewer = one_test_set._chosen_queries(found, images())
     assert len(fewer) == 4
 
 
 def test_thumbnails_of_a_large_set_are_those_that_are_needed() -> None:
     found = [search(embeddings(LABELS), images())]
-    picked = looking._chosen_thumbnails(found, np.array([2, 5]), images(), [27], 6)
+    picked = one_test_set._chosen_thumbnails(found, np.array([2, 5]), images(), [27], 6)
     assert len(picked) == 6
     assert {27, 2, 5, int(found[0].neighbours[2, 0]), int(found[0].neighbours[5, 0])} <= set(picked.tolist())
-    assert looking._chosen_thumbnails(found, None, images(), [], len(LABELS)) is None
+    assert one_test_set._chosen_thumbnails(found, None, images(), [], len(LABELS)) is None

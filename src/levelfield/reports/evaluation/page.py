@@ -14,8 +14,8 @@ from levelfield.reports.evaluation.scores import Scores
 from levelfield.reports.page import write
 from levelfield.reports.page.content import Array, Data, page_of, score
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.looking import look
 from levelfield.reports.page.neighbour_lists import Method
+from levelfield.reports.page.one_test_set import data_of_test_set
 from levelfield.reports.page.standings import metrics_of
 from levelfield.studies.specification.locations import within_root
 from levelfield.table import Table
@@ -63,7 +63,7 @@ def images_of(paths: Sequence[Path], labels: Array, queries: int | None = None) 
 
 
 def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequence[Method], progress: Progress) -> Data:
-    test = look(name, images, methods, progress=progress)
+    test = data_of_test_set(name, images, methods, progress=progress)
     lost, cautions = test["lost"], []
     if lost:
         count = plural(len(lost), "image is", "images are")

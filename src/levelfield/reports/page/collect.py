@@ -76,7 +76,8 @@ def collect(
     rows: best first; metrics[0] decides their order. live: set by the server of `levelfield view`; its token, and the
     rows whose model can embed a new image.
     """
-    from levelfield.reports.page.looking import look  # numba, which a page that is already there does not need
+    # imports numba, which a page that is already there does not need
+    from levelfield.reports.page.one_test_set import data_of_test_set
 
     board = report.leaderboard
     sets, notes = stored_sets(board.rows)
@@ -87,7 +88,7 @@ def collect(
         test_of[row.label] = [*embedded, *alike, 0][0]
     leaks = {crossing.test_set: crossing.leaks for crossing in crossings}
     tests = [
-        look(
+        data_of_test_set(
             stored.test_set,
             image_set(stored),
             _methods(stored, board.rows, board.signatures[stored.test_set][board.metrics[0]]["distance"]),

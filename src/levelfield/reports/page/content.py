@@ -1,7 +1,7 @@
 """What the page of a study shows: plain values that its script reads by name.
 
 The function that makes them describes them: `collect` and `evaluation.page` the page, `standings.rows_of` a row,
-`looking` a test set and what each method does with it. Images are numbered by their position in the test set.
+`data_of_test_set` a test set and what each method does with it. Images are numbered by their position in the test set.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def score(mean: float, low: float | None, high: float | None, sd: float | None) 
 
 
 def empty_test(name: str, notes: list[str]) -> Data:
-    """A test set without images that can be shown, with all keys of `looking.look`."""
+    """A test set without images that can be shown, with all keys of `data_of_test_set`."""
     unknown = dict.fromkeys(("groups", "group_of", "query", "gallery", "thumbnails", "why"))
     lists: Data = {key: [] for key in ("classes", "files", "lost", "methods")}
     mistakes: Data = {"labels": [], "duplicates": [], "leaks": []}

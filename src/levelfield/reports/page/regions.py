@@ -35,7 +35,9 @@ _CHANNELS = 3  # strongest channels whose mean is the activation map
 EXACT = "Exact: the cells of either image sum to the cosine; the bias of the head is spread evenly."
 
 
-def why(searched: Sequence[tuple[Method, SearchResult]], images: ImageSet, lost: Sequence[int]) -> Data | None:
+def explain_pairs(
+    searched: Sequence[tuple[Method, SearchResult]], images: ImageSet, lost: Sequence[int]
+) -> Data | None:
     """The explained queries, and notes on methods that cannot be explained; None if there is nothing to explain."""
     runs = [(number, method, result) for number, (method, result) in enumerate(searched) if method.folder is not None]
     idle = [run for run in runs if not run[1].trained][:1]  # the best row that trains nothing is among them

@@ -89,7 +89,7 @@ def estimate(runs: list[PlannedRun], *, options: Options, jobs: int, progress: P
             if run.row not in rows:
                 rows[run.row] = _method(run, inputs, networks[whole])
         rows[run.row].runs += 1
-        trunk, head = whole.still_trunk, inputs.width * conditions.dim
+        trunk, head = whole.frozen_trunk, inputs.width * conditions.dim
         numbers, weights = conditions.dim, sum(p.numel() for p in trunk.parameters()) + head
         in_checkpoint = max(in_checkpoint, IN_CHECKPOINT * (sum(p.numel() for _, p in trunk.trainable()) + head))
         if run.spec.joined:  # concatenated members; their weights are hard links, which take no space
@@ -119,7 +119,7 @@ class _Network(NamedTuple):
 
 def _network(inputs: RunInputs) -> _Network:
     """Time decoding and everything below the cut on one block of real images."""
-    view, trunk = inputs.views[1], inputs.still_trunk
+    view, trunk = inputs.views[1], inputs.frozen_trunk
     next(iter(Loader(inputs.catalog.paths[:1], view)))  # the first image loads the decoder
     began = time.perf_counter()
     side = inputs.conditions.tested_side

@@ -67,7 +67,7 @@ class RunInputs:
         self._folds.setdefault(self.fold_number, self)
         if number not in self._folds:
             other = replace(self, fold_number=number)
-            vars(other).update(_backbone=self._backbone, still_trunk=self.still_trunk)
+            vars(other).update(_backbone=self._backbone, frozen_trunk=self.frozen_trunk)
             self._folds[number] = other
         return self._folds[number]
 
@@ -92,13 +92,13 @@ class RunInputs:
         return networks.backbones.create(self.conditions.backbone, weights=self.conditions.own_weights)
 
     @cached_property
-    def still_trunk(self) -> networks.Trunk:
+    def frozen_trunk(self) -> networks.Trunk:
         """A trunk that is never trained: computes the stored features and the start features."""
         return self.new_trunk()
 
     @property
     def width(self) -> int:
-        return self.still_trunk.width
+        return self.frozen_trunk.width
 
     @cached_property
     def views(self) -> tuple[View, TestView | StepsView]:
@@ -115,7 +115,7 @@ class RunInputs:
     @cached_property
     def network_cost(self) -> dict[str, int]:
         """Weights of the network, and its operations for one image."""
-        return self.still_trunk.cost(self.conditions.tested_side)
+        return self.frozen_trunk.cost(self.conditions.tested_side)
 
     @property
     def is_cached(self) -> bool:
@@ -123,7 +123,7 @@ class RunInputs:
 
     def checked_trunk(self) -> networks.Trunk:
         """A trunk on the CPU that has run once; raises for an unknown backbone, tap, cut or weights file."""
-        trunk = self.still_trunk if self.device == "cpu" else self.new_trunk("cpu")
+        trunk = self.frozen_trunk if self.device == "cpu" else self.new_trunk("cpu")
         _ = trunk.width
         return trunk
 
@@ -155,7 +155,7 @@ class RunInputs:
         def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
             keys: list[Key] = [(p, cached_view(number, digests[p]) if view.random else ()) for p in positions]
             blocks = loader.batches(keys[start : start + size] for start in range(0, len(keys), size))
-            parts = in_blocks(self.still_trunk.below, blocks, stage=stage)
+            parts = in_blocks(self.frozen_trunk.below, blocks, stage=stage)
             return tuple(part.cpu().numpy() for part in parts)
 
         rows = self.cache.rows(self.key_of(view, number), digests, compute, stage=stage)
@@ -167,7 +167,7 @@ class RunInputs:
         return len(self.cache.absent(self.key_of(view, number), [self.catalog.digests[i] for i in indices]))
 
     def key_of(self, view: View, number: int) -> str:
-        return f"{self.still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
+        return f"{self.frozen_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
 
     @cached_property
     def features_key(self) -> str:
@@ -206,12 +206,12 @@ class RunInputs:
 
     def start_features(self, progress: Progress, *, most: int | None = None) -> TrainingFeatures:
         """most: of that many training images, drawn at random."""
-        still = networks.Embedder(self.still_trunk, torch.nn.Identity())
+        frozen = networks.Embedder(self.frozen_trunk, torch.nn.Identity())
         embed, train, labels = self.embed, self.fold.train, self.train_labels
         if most is not None:
             drawn = np.sort(numpy_stream(0, "start features").permutation(len(train))[:most])
             train, labels = train[drawn], labels[drawn]
-        return TrainingFeatures(self.width, labels, lambda: embed(still, train, progress, "start features"))
+        return TrainingFeatures(self.width, labels, lambda: embed(frozen, train, progress, "start features"))
 
     def _loader(self, indices: np.ndarray, view: View) -> Loader:
         return Loader([self.catalog.paths[i] for i in indices], view, device=self.device)

@@ -65,7 +65,7 @@ def memory_of(spec: RunSpec, options: Options) -> int:
     dim = conditions.dim * max(1, len(spec.needs) if spec.joined else 1)
     needed = BASE + 4 * 4 * len(fold.test) * dim  # embeddings: raw, refined, normalised and a copy for searching
     if not spec.joined:
-        trunk = inputs.still_trunk
+        trunk = inputs.frozen_trunk
         trained = sum(parameter.numel() for _, parameter in trunk.trainable()) + inputs.width * dim
         still = sum(parameter.numel() for parameter in trunk.parameters())
         batch = max(BLOCK, conditions.layout.batch_size // conditions.pieces)
@@ -79,7 +79,7 @@ def _features(inputs: RunInputs, images: int) -> int:
     """Bytes of stored features in memory; larger stores are read from disk."""
     if not inputs.is_cached:
         return 0
-    each = 4 * sum(math.prod(shape) for shape in inputs.still_trunk.stored_shapes(inputs.conditions.image))
+    each = 4 * sum(math.prod(shape) for shape in inputs.frozen_trunk.stored_shapes(inputs.conditions.image))
     views = max(1, inputs.conditions.views) if inputs.views[0].random else 1
     return min(each * images * (views + 1), 2 * IN_MEMORY)
 

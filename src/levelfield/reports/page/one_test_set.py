@@ -17,7 +17,7 @@ from levelfield.reports.page.content import Array, Data, smallest
 from levelfield.reports.page.image_set import MAX_THUMBNAILS, ImageSet, thumbnails_of
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, Method, SearchResult, search
-from levelfield.reports.page.regions import why
+from levelfield.reports.page.regions import explain_pairs
 from levelfield.reports.page.same_or_not import threshold_of
 
 NOT_A_QUERY, NOT_SEARCHED = 2, 3
@@ -27,7 +27,7 @@ _MAX_LISTED_IMAGES = 6_000  # images of a test set with a list for every query
 
 
 @torch_threads()
-def look(
+def data_of_test_set(
     name: str,
     images: ImageSet,
     methods: Sequence[Method],
@@ -52,7 +52,7 @@ def look(
     stage = progress.stage("drawing maps", len(rows))
     maps = embedding_maps(rows, normalize=cosine, threads=torch.get_num_threads(), stage=stage).values()
     with torch_threads(1):  # rounding depends on their number
-        regions = why(searched, images, seen.lost)
+        regions = explain_pairs(searched, images, seen.lost)
     return {
         "name": name,
         "count": len(images),
