@@ -14,9 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.data.corruptions._registry import Corruption, chosen, create, describe, names, register
+from levelfield.data.corruptions._registry import Span as Span
+from levelfield.data.corruptions._registry import drawn_whole as drawn_whole
 from levelfield.randomness import numpy_stream
 
-__all__ = ["Corruption", "chosen", "create", "describe", "names", "register", "stream"]
+__all__ = ["Corruption", "Span", "chosen", "create", "describe", "drawn_whole", "names", "register", "stream"]
 
 
 def stream(name: str, identity: str) -> np.random.Generator:

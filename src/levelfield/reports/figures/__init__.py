@@ -12,7 +12,7 @@ from pathlib import Path
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import short_name
-from levelfield.reports.figures._drawing import FORMATS, check_name, panels, plainly, save
+from levelfield.reports.figures._drawing import FORMATS, check_name, panels, plainly, save, shortened
 from levelfield.reports.figures._registry import create, describe, names, register, why_not
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.figures.line_experiment import draw_toy
@@ -33,6 +33,7 @@ __all__ = [
     "plainly",
     "register",
     "save",
+    "shortened",
     "why_not",
 ]
 
