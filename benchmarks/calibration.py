@@ -26,7 +26,7 @@ from harness.thresholds import measure_rate, rate_scenarios
 from scipy.special import stdtrit
 
 from levelfield.evaluation.statistics.comparisons import ALPHA, holm, p_values
-from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Table
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, ScoreMoments
 from levelfield.evaluation.statistics.intervals import figure_intervals
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
@@ -154,18 +154,18 @@ def all_tests(values: np.ndarray, queries: np.ndarray, error: np.ndarray) -> dic
     }
 
 
-def one_board(scenario: Scenario, random: np.random.Generator) -> tuple[Table, np.ndarray, np.ndarray]:
+def one_board(scenario: Scenario, random: np.random.Generator) -> tuple[ScoreMoments, np.ndarray, np.ndarray]:
     values, queries = draw(scenario, random)
     return table_of(values, queries, scenario.fixed, scenario.fewer), values, queries
 
 
-def table_of(values: np.ndarray, queries: np.ndarray, fixed: int = 0, fewer: int = 0) -> Table:
+def table_of(values: np.ndarray, queries: np.ndarray, fixed: int = 0, fewer: int = 0) -> ScoreMoments:
     """fixed: number of deterministic rows at the end, with one run each. fewer: seeds of the first row."""
     trained = len(values) - fixed
     rows = {str(method): seeds if method < trained else seeds[:1] for method, seeds in enumerate(values)}
     if fewer:
         rows["0"] = rows["0"][:fewer]
-    return Table.of(rows, queries, fixed=list(rows)[trained:])
+    return ScoreMoments.of(rows, queries, fixed=list(rows)[trained:])
 
 
 def scenario_key(scenario: Scenario) -> list[int]:

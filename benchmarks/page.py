@@ -31,7 +31,7 @@ MOST_MEMORY = 1_500.0  # MB beyond the start, for any number of images
 def made_page(images: int, folder: Path) -> Path:
     """Make the page of a synthetic test set in this process, and return its path."""
     from levelfield.reports.evaluation.page import images_of
-    from levelfield.reports.page.neighbour_lists import Method
+    from levelfield.reports.page.neighbour_lists import EmbeddedRow
     from levelfield.reports.page.one_test_set import data_of_test_set
     from levelfield.reports.page.write import write_page
 
@@ -43,7 +43,7 @@ def made_page(images: int, folder: Path) -> Path:
     methods = []
     for number in range(METHODS if images < MANY else METHODS_OF_MANY):
         noise = random.standard_normal(size=(images, DIM), dtype=np.float32)
-        methods.append(Method(number, f"method {number}", centres[labels] + (1.5 + 0.2 * number) * noise))
+        methods.append(EmbeddedRow(number, f"method {number}", centres[labels] + (1.5 + 0.2 * number) * noise))
     test = data_of_test_set("synthetic", pictured, methods)
     told = {"levelfield": "", "study": f"{images:,} images", "about": "", "answer": ["Use method 0."], "best": 0}
     lists: dict[str, list[object]] = {

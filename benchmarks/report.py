@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from levelfield.evaluation.statistics.comparisons import joint
-from levelfield.evaluation.statistics.crossed import Table
+from levelfield.evaluation.statistics.crossed import ScoreMoments
 from levelfield.evaluation.statistics.intervals import figure_intervals
 
 FEW, MANY, SEEDS, CLASSES = 60, 300, 5, 774
@@ -24,7 +24,7 @@ def seconds(rows: int) -> float:
         0.5 + 0.1 * random.standard_normal((rows, 1, CLASSES)) + 0.02 * random.standard_normal((rows, SEEDS, CLASSES))
     )
     began = time.process_time()
-    table = Table.of({str(row): means for row, means in enumerate(values)}, np.full(CLASSES, 6))
+    table = ScoreMoments.of({str(row): means for row, means in enumerate(values)}, np.full(CLASSES, 6))
     figure_intervals(table)
     joint([table.differences()])
     return time.process_time() - began

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.leaderboards import Scenario, draw
 from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison, holm, joint, p_values
-from levelfield.evaluation.statistics.crossed import Differences, Table, Variance
+from levelfield.evaluation.statistics.crossed import Differences, ScoreMoments, Variance
 from levelfield.evaluation.statistics.needed import Needed, needed
 
 # missing factor, size of the study, and difference in standard errors
@@ -49,10 +49,10 @@ def check_needed(case: int, boards: int) -> dict[str, Any]:
     }
 
 
-def _table(scenario: Scenario, random: np.random.Generator, gain: float = 0.0) -> Table:
+def _table(scenario: Scenario, random: np.random.Generator, gain: float = 0.0) -> ScoreMoments:
     values, queries = draw(scenario, random)
     values[0] += gain
-    return Table.of({str(method): rows for method, rows in enumerate(values)}, queries)
+    return ScoreMoments.of({str(method): rows for method, rows in enumerate(values)}, queries)
 
 
 def _average(found: list[Differences], gain: float) -> Differences:

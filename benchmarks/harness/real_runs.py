@@ -10,7 +10,7 @@ import numpy as np
 from harness.peers import percentile_bootstrap
 from levelfield import evaluate
 from levelfield.evaluation.statistics.comparisons import ALPHA, holm, p_values
-from levelfield.evaluation.statistics.crossed import Table
+from levelfield.evaluation.statistics.crossed import ScoreMoments
 from levelfield.studies.leaderboard.entries import Entry, finished_entries
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import read_plan
@@ -81,7 +81,7 @@ def _at_chance(
 def _wrong(boards: list[tuple[np.ndarray, np.ndarray]], classes: int) -> dict[str, Any]:
     """Share of leaderboards with a false verdict, by this test and by the old one."""
     now = [
-        min(holm(p_values(Table.of(dict(enumerate(map(list, values))), queries).differences()))) < ALPHA  # type: ignore[arg-type]
+        min(holm(p_values(ScoreMoments.of(dict(enumerate(map(list, values))), queries).differences()))) < ALPHA  # type: ignore[arg-type]
         for values, queries in boards
     ]
     before = [min(holm(percentile_bootstrap(values, queries))) < ALPHA for values, queries in boards]

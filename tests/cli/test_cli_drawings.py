@@ -109,7 +109,7 @@ def test_all_tables_are_listed_with_their_papers(levelfield: Levelfield) -> None
 
 @pytest.mark.parametrize("one", published.tables(), ids=lambda one: f"{one.paper}-{one.name}")
 def test_every_table_fits_80_columns_and_loses_no_number(
-    levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch, one: published.Table
+    levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch, one: published.PaperTable
 ) -> None:
     monkeypatch.setattr(cli_console.console, "_width", 80)
     printed = levelfield("published", one.paper, one.name).printed

@@ -11,7 +11,7 @@ from drawn_images import drawing, names
 
 from levelfield.reports.page.content import FORMAT, Data, score
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.neighbour_lists import Method
+from levelfield.reports.page.neighbour_lists import EmbeddedRow
 from levelfield.reports.page.one_test_set import data_of_test_set
 from levelfield.reports.page.standings import metrics_of
 from levelfield.table import Table
@@ -40,7 +40,7 @@ def made(images: int = 300, classes: int = 24, methods: int = 5) -> Data:
         for number, (path, code) in enumerate(zip(paths, class_of, strict=True)):
             if number != 7:
                 drawing(int(code), stream).save(path)
-        searched = [Method(row, METHODS[row][0], vectors(row, class_of, classes)) for row in range(methods)]
+        searched = [EmbeddedRow(row, METHODS[row][0], vectors(row, class_of, classes)) for row in range(methods)]
         test = data_of_test_set("test classes", ImageSet(paths, called, class_of), searched)
     found = [dict(one, threshold=_threshold(one)) for one in test["methods"]]
     test = dict(

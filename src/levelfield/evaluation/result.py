@@ -201,7 +201,7 @@ def class_intervals(
         return {name: Interval(math.nan, *NO_ENDS, level) for name in per_query}
     queries = class_means(next(iter(per_query.values())), codes, counted)[2]
     means = {name: class_means(values, codes, counted)[1] for name, values in per_query.items()}
-    table = crossed.Table.of(means, queries if average == "query" else np.ones(len(queries)), fixed=list(means))
+    table = crossed.ScoreMoments.of(means, queries if average == "query" else np.ones(len(queries)), fixed=list(means))
     result = {}
     for (name, values), interval in zip(per_query.items(), figure_intervals(table, level=level), strict=True):
         result[name] = interval or Interval(mean_of(values, codes, counted, average=average), *NO_ENDS, level)

@@ -9,8 +9,7 @@ from dataclasses import fields
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from levelfield.papers.published import Line, ceiling, papers
-from levelfield.papers.published import Table as PaperTable
+from levelfield.papers.published import Line, PaperTable, ceiling, papers
 from levelfield.table import Column, Table, numbers
 
 _SETTINGS = ("origin", "backbone", "dim", "protocol", "batch", "image", "sampler", "switch")

@@ -12,12 +12,12 @@ from scipy import stats
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.comparisons import Comparison, holm, joint
-from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY, ClassWeights, Table
+from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY, ClassWeights, ScoreMoments
 from levelfield.evaluation.statistics.needed import detectable_effect
 
 
 def compare_all(rows: Mapping[str, Any], queries: Any, *, fixed: Collection[str] = ()) -> list[Comparison]:
-    return joint([Table.of(rows, queries, fixed=fixed).differences()])
+    return joint([ScoreMoments.of(rows, queries, fixed=fixed).differences()])
 
 
 def made(methods: int, seeds: int, classes: int, *, noise: float = 0.01, seed: int = 0) -> dict[str, np.ndarray]:
@@ -95,7 +95,7 @@ def test_a_noisier_seed_makes_a_smaller_t_and_a_fixed_row_adds_nothing() -> None
     assert abs(wild["b"].high - wild["b"].low) > 3 * abs(calm["b"].high - calm["b"].low)
     rows = made(3, 5, 50, noise=0.1)
     rows["exact"] = rows["a"][:1]
-    table = Table.of(rows, np.ones(50), fixed=["exact"])
+    table = ScoreMoments.of(rows, np.ones(50), fixed=["exact"])
     seeds = table.differences("b", "exact").variance.seeds[0]
     both = table.differences("b", "c").variance.seeds[0]
     own = {label: table.differences(label, "exact").variance.seeds[0] for label in "bc"}
@@ -163,7 +163,7 @@ def test_holm_agrees_with_its_step_down_definition_and_keeps_order() -> None:
 
 
 def test_several_tables_are_corrected_together_and_for_what_is_beside() -> None:
-    table = Table.of(levels(a=0.0, b=0.03), np.ones(200)).differences()
+    table = ScoreMoments.of(levels(a=0.0, b=0.03), np.ones(200)).differences()
     [alone] = joint([table])
     twice = joint([table, table])
     assert [one.adjusted for one in twice] == pytest.approx([2 * alone.p] * 2)  # type: ignore[operator]

@@ -15,7 +15,7 @@ from levelfield import evaluate
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.result import class_intervals
-from levelfield.evaluation.statistics.crossed import Table
+from levelfield.evaluation.statistics.crossed import ScoreMoments
 from levelfield.evaluation.statistics.intervals import class_interval, figure_intervals, t_interval
 from levelfield.evaluation.statistics.pair_rates import UNSEEN, PairRate, differ
 
@@ -56,7 +56,7 @@ def test_seeds_that_differ_make_it_longer() -> None:
     random = np.random.default_rng(3)
     classes = random.uniform(0.45, 0.55, 60)
     rows = {"calm": classes + np.zeros((4, 1)), "wild": classes + 0.05 * random.standard_normal((4, 1))}
-    calm, wild = figure_intervals(Table.of(rows, np.ones(60)))
+    calm, wild = figure_intervals(ScoreMoments.of(rows, np.ones(60)))
     exact = class_interval(classes, np.ones(60))
     assert wild.half_width > 1.4 * calm.half_width > 1.4 * exact.half_width
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 from levelfield.embedder import Embedder, Head, Trunk, backbones, load, save_model
 from levelfield.embedder.trunk.pooling import pool
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.neighbour_lists import Method, SearchResult, search
+from levelfield.reports.page.neighbour_lists import EmbeddedRow, SearchResult, search
 from levelfield.reports.page.regions import QUERIES, Linear, cells_of, enlarged, explain_pairs
 from levelfield.studies.runs.folder.files import write_training
 
@@ -92,7 +92,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> ImageSet:
 
 def method(
     folder: Path, images: ImageSet, *, refined: str = "", pooling: str = "grid", codes: str = "float32", **settings: Any
-) -> tuple[Method, SearchResult]:
+) -> tuple[EmbeddedRow, SearchResult]:
     """A method whose run has a model with random weights, and what it finds."""
     plain = settings.pop("plain", False)
     trunk = Trunk(backbones.create("test_resnet", weights="random"), cut="frozen", pooling=pooling, image=32)
@@ -103,7 +103,7 @@ def method(
     model = load(folder)
     rows = model.embed(images.paths)
     found = search(rows, images)
-    return Method(0, folder.name, rows, not plain, folder), found
+    return EmbeddedRow(0, folder.name, rows, not plain, folder), found
 
 
 def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp_path: Path, images: ImageSet) -> None:

@@ -14,7 +14,7 @@ _CELLS = 2048  # intersection sizes processed at a time, for all clusters: some 
 
 
 @dataclass(frozen=True)
-class Table:
+class Contingency:
     """Sizes of the classes, the clusters, and their non-empty intersections (each with its two sizes)."""
 
     classes: Array
@@ -33,12 +33,12 @@ class Table:
         return len(self.classes) == len(self.clusters) == len(self.cells) in (1, self.samples)
 
 
-def tabulate(labels: Array, clusters: Array) -> Table:
+def tabulate(labels: Array, clusters: Array) -> Contingency:
     """Count a clustering. Labels and cluster ids (n,) are any integers (or text)."""
     _, first, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     _, second, others = np.unique(clusters, return_inverse=True, return_counts=True)
     pairs, cells = np.unique(first.astype(np.int64) * len(others) + second, return_counts=True)
-    return Table(sizes, others, cells, sizes[pairs // len(others)], others[pairs % len(others)])
+    return Contingency(sizes, others, cells, sizes[pairs // len(others)], others[pairs % len(others)])
 
 
 @register(
@@ -50,7 +50,7 @@ def tabulate(labels: Array, clusters: Array) -> Table:
         ("arithmetic", "geometric", "min", "max"),
     ),
 )
-def nmi(table: Table, *, form: str = "arithmetic") -> float:
+def nmi(table: Contingency, *, form: str = "arithmetic") -> float:
     first, second = _entropy(table.classes), _entropy(table.clusters)
     if table.trivial:
         return 1.0
@@ -66,7 +66,7 @@ def nmi(table: Table, *, form: str = "arithmetic") -> float:
 
 
 @register("ami", Facts("clustering", "mutual information above chance, divided by its maximum above chance"))
-def ami(table: Table, *, form: None = None) -> float:
+def ami(table: Contingency, *, form: None = None) -> float:
     if table.trivial:
         return 1.0
     chance = expected_mutual_information(table)
@@ -77,7 +77,7 @@ def ami(table: Table, *, form: None = None) -> float:
 
 
 @register("ari", Facts("clustering", "share of sample pairs on which classes and clusters agree, corrected for chance"))
-def ari(table: Table, *, form: None = None) -> float:
+def ari(table: Contingency, *, form: None = None) -> float:
     both, in_class, in_cluster = _pairs(table.cells), _pairs(table.classes), _pairs(table.clusters)
     split, joined = in_class - both, in_cluster - both
     if split == joined == 0:
@@ -89,17 +89,17 @@ def ari(table: Table, *, form: None = None) -> float:
 @register(
     "f1", Facts("clustering", "harmonic mean of pair precision and pair recall, over pairs of samples in one cluster")
 )
-def f1(table: Table, *, form: None = None) -> float:
+def f1(table: Contingency, *, form: None = None) -> float:
     all_pairs = _pairs(table.classes) + _pairs(table.clusters)
     return 2 * _pairs(table.cells) / all_pairs if all_pairs else 1.0
 
 
-def mutual_information(table: Table) -> float:
+def mutual_information(table: Contingency) -> float:
     surprise = np.log(table.cells) + np.log(table.samples) - np.log(table.cell_class) - np.log(table.cell_cluster)
     return max(math.fsum(table.cells / table.samples * surprise), 0.0)  # exact: independent of the names of classes
 
 
-def expected_mutual_information(table: Table) -> float:
+def expected_mutual_information(table: Contingency) -> float:
     """Mean over all clusterings of these sizes (hypergeometric): a sum over pairs of distinct sizes, not over cells."""
     from scipy.stats import hypergeom
 

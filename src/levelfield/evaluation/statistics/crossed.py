@@ -123,7 +123,7 @@ class Differences:
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreMoments:
     """Scores of methods, reduced to the statistics that the variances need.
 
     means `[rows]`; spread `[rows, rows]`: covariance of class means, weighted by the influence of classes; noise and
@@ -140,7 +140,9 @@ class Table:
     fixed: np.ndarray
 
     @classmethod
-    def of(cls, rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()) -> Table:
+    def of(
+        cls, rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()
+    ) -> ScoreMoments:
         """Create from rows `[seeds, classes]` by label; fixed: deterministic rows (no variance over seeds)."""
         weights = ClassWeights.of(queries)
         values = {label: checked(row, label, len(weights)) for label, row in rows.items()}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Floats, Table
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Floats, ScoreMoments
 
 UNSEEN = 1.0  # classes not drawn, which may differ as much as a score in [0, 1] allows
 
@@ -37,7 +37,7 @@ def ends(interval: Interval | None) -> tuple[float, float]:
     return NO_ENDS if interval is None else (interval.low, interval.high)
 
 
-def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | None]:
+def figure_intervals(table: ScoreMoments, *, level: float = 0.95) -> list[Interval | None]:
     """Interval of each row of a table; None below 5 classes, or if all classes have the same score other than 0 or 1.
 
     Student's t with Satterthwaite's degrees of freedom, on the logit (for scores in (0, 1), such as all retrieval
@@ -46,7 +46,7 @@ def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | No
     mean). A score of exactly 0 or 1 has a bound on one side, from the share of different classes that may have been
     missed.
 
-    >>> [interval] = figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0, 0.9]]}, [5] * 5))
+    >>> [interval] = figure_intervals(ScoreMoments.of({"a": [[0.9, 0.7, 0.8, 1.0, 0.9]]}, [5] * 5))
     >>> round(interval.low, 3), round(interval.mean, 3), round(interval.high, 3)
     (0.475, 0.86, 0.977)
     """
@@ -72,7 +72,7 @@ def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | No
 def class_interval(values: npt.ArrayLike, queries: npt.ArrayLike, *, level: float = 0.95) -> Interval | None:
     """Interval of one score over test classes; values `[seeds, classes]` or `[classes]`."""
     means = np.atleast_2d(np.asarray(values, dtype=np.float64)).mean(axis=0)
-    return figure_intervals(Table.of({"figure": means}, queries, fixed=["figure"]), level=level)[0]
+    return figure_intervals(ScoreMoments.of({"figure": means}, queries, fixed=["figure"]), level=level)[0]
 
 
 def largest_share(seen: float, units: float, level: float) -> float:
@@ -119,7 +119,7 @@ def paired_interval(
     there is none. first, second: the two scores of each class, `[classes]` or `[seeds, classes]`."""
     from scipy.special import stdtrit
 
-    pair = Table.of({"first": first, "second": second}, queries, fixed=("first", "second")).differences()
+    pair = ScoreMoments.of({"first": first, "second": second}, queries, fixed=("first", "second")).differences()
     if not pair.tested[0]:
         return Interval(difference, math.nan, math.nan, level)
     half = float(stdtrit(pair.variance.freedom[0], (1 + level) / 2) * pair.error[0])

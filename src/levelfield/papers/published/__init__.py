@@ -5,22 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from levelfield.papers.published._reported import Reported, is_about, reported
-from levelfield.papers.published._tables import Line, Table, benchmarks, ceiling, entries_of, papers, table, tables
+from levelfield.papers.published._tables import Line, PaperTable, benchmarks, ceiling, entries_of, papers, table, tables
 
 __all__ = [
-    "Line",
-    "Reported",
-    "Table",
-    "batches",
-    "benchmarks",
-    "ceiling",
-    "hyperparameters",
-    "is_about",
-    "papers",
-    "reported",
-    "table",
-    "tables",
-]
+    "Line", "PaperTable", "Reported", "batches", "benchmarks", "ceiling", "hyperparameters", "is_about",
+    "papers", "reported", "table", "tables",
+]  # fmt: skip
 
 
 def hyperparameters() -> list[dict[str, Any]]:

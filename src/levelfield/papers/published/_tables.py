@@ -53,7 +53,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """One results table. conditions: as stated in the paper or its code; remarks and missing: irregularities."""
 
     paper: str
@@ -70,7 +70,7 @@ class Table:
 
 
 @cache
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[PaperTable, ...]:
     """Every table, by paper and number.
 
     >>> [table.name for table in tables() if table.paper == "roth2020"][:3]
@@ -80,7 +80,7 @@ def tables() -> tuple[Table, ...]:
     return tuple(_table(entry) for entry in sorted(described, key=lambda entry: (entry["paper"], entry["table"])))
 
 
-def table(paper: str, name: str) -> Table:
+def table(paper: str, name: str) -> PaperTable:
     """One table, by name or number.
 
     >>> table("roth2020", "table4").about, table("roth2020", "4").datasets
@@ -165,12 +165,12 @@ def metric_entry(printed: str, paper: str) -> dict[str, Any]:
     return {}
 
 
-def _table(described: Mapping[str, Any]) -> Table:
+def _table(described: Mapping[str, Any]) -> PaperTable:
     rows = csv.DictReader(_read("csv", described["csv"]).splitlines())
     paper, name = described["paper"], f"table{described['table']}"
     lines = tuple(_line(paper, described["table"], row) for row in rows)
     details = {key: described[key] for key in ("conditions", "remarks", "missing")}
-    return Table(paper, name, described["about"], lines, **details)
+    return PaperTable(paper, name, described["about"], lines, **details)
 
 
 def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:

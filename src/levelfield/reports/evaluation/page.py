@@ -14,7 +14,7 @@ from levelfield.reports.evaluation.scores import Scores
 from levelfield.reports.page import write
 from levelfield.reports.page.content import Array, Data, page_of, score
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.neighbour_lists import Method
+from levelfield.reports.page.neighbour_lists import EmbeddedRow
 from levelfield.reports.page.one_test_set import data_of_test_set
 from levelfield.reports.page.standings import metrics_of
 from levelfield.studies.specification.locations import within_root
@@ -50,8 +50,8 @@ def write_page(
         vectors = scores.embeddings.rows
         vectors = vectors if gallery is None else np.concatenate([vectors, gallery])
         chosen = threshold if scores.distance == "cosine" else None
-        method = Method(number, _label(scores), vectors[:, : scores.dim], distance=scores.distance, threshold=chosen)
-        methods.append(method)
+        row = EmbeddedRow(number, _label(scores), vectors[:, : scores.dim], distance=scores.distance, threshold=chosen)
+        methods.append(row)
     write.write_page(_page(path.stem, shown, rows, methods, progress), path)
 
 
@@ -62,7 +62,9 @@ def images_of(paths: Sequence[Path], labels: Array, queries: int | None = None) 
     return ImageSet(list(paths), [str(name) for name in classes], codes, asked)
 
 
-def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequence[Method], progress: Progress) -> Data:
+def _page(
+    name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequence[EmbeddedRow], progress: Progress
+) -> Data:
     test = data_of_test_set(name, images, methods, progress=progress)
     lost, cautions = test["lost"], []
     if lost:

@@ -13,7 +13,7 @@ from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
 from levelfield.reports.page.content import Data, empty_test, page_of
 from levelfield.reports.page.image_set import Stored, image_set, stored_sets
-from levelfield.reports.page.neighbour_lists import Method
+from levelfield.reports.page.neighbour_lists import EmbeddedRow
 from levelfield.reports.page.same_or_not import validation_threshold
 from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, to_json, write_page
@@ -135,11 +135,12 @@ def collect(
     }
 
 
-def _methods(stored: Stored, rows: Sequence[Row], distance: str) -> list[Method]:
+def _methods(stored: Stored, rows: Sequence[Row], distance: str) -> list[EmbeddedRow]:
     methods = []
     for number, row in enumerate(rows):
         if row.label in stored.folders:
             folder = stored.folders[row.label]
             threshold = validation_threshold(folder) if distance == "cosine" else None
-            methods.append(Method(number, row.label, stored.rows[row.label], row.trained, folder, distance, threshold))
+            vectors = stored.rows[row.label]
+            methods.append(EmbeddedRow(number, row.label, vectors, row.trained, folder, distance, threshold))
     return methods

@@ -25,7 +25,7 @@ _SAMPLE = 256  # queries that find the range of the thresholds
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
+class EmbeddedRow:
     """A row with test embeddings: its index on the leaderboard, and the threshold that validation classes chose."""
 
     row: int

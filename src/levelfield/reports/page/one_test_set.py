@@ -16,7 +16,7 @@ from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page.content import Array, Data, smallest
 from levelfield.reports.page.image_set import MAX_THUMBNAILS, ImageSet, thumbnails_of
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, Method, SearchResult, search
+from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, EmbeddedRow, SearchResult, search
 from levelfield.reports.page.regions import explain_pairs
 from levelfield.reports.page.same_or_not import threshold_of
 
@@ -30,7 +30,7 @@ _MAX_LISTED_IMAGES = 6_000  # images of a test set with a list for every query
 def data_of_test_set(
     name: str,
     images: ImageSet,
-    methods: Sequence[Method],
+    methods: Sequence[EmbeddedRow],
     *,
     leaks: Leaks | None = None,
     notes: Sequence[str] = (),
@@ -73,10 +73,10 @@ def data_of_test_set(
 
 
 def _search_all(
-    methods: Sequence[Method], images: ImageSet, progress: Progress
-) -> tuple[list[tuple[Method, SearchResult]], list[str]]:
+    methods: Sequence[EmbeddedRow], images: ImageSet, progress: Progress
+) -> tuple[list[tuple[EmbeddedRow, SearchResult]], list[str]]:
     """The methods that can be searched, in their order, and notes on the others."""
-    searched: list[tuple[Method, SearchResult]] = []
+    searched: list[tuple[EmbeddedRow, SearchResult]] = []
     notes: list[str] = []
     stage = progress.stage("searching", len(methods))
     for method in methods:
@@ -91,7 +91,7 @@ def _search_all(
     return searched, notes
 
 
-def _embedded(method: Method, result: SearchResult, images: ImageSet, lists: Array | None, points: Array) -> Data:
+def _embedded(method: EmbeddedRow, result: SearchResult, images: ImageSet, lists: Array | None, points: Array) -> Data:
     """The embeddings of a row: neighbours, ranks, position on the map, confusions, threshold.
 
     right: 1 or 0; 2: not a query that counts; 3: not searched. first_right: rank of the first right image, 0: none.

@@ -27,7 +27,7 @@ from levelfield.randomness import numpy_stream
 from levelfield.reports.figures.activation_maps import top_maps
 from levelfield.reports.page.content import Array, Data
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.neighbour_lists import Method, SearchResult
+from levelfield.reports.page.neighbour_lists import EmbeddedRow, SearchResult
 from levelfield.studies.runs.finished import how_refined
 
 QUERIES, METHODS = 12, 4
@@ -36,7 +36,7 @@ EXACT = "Exact: the cells of either image sum to the cosine; the bias of the hea
 
 
 def explain_pairs(
-    searched: Sequence[tuple[Method, SearchResult]], images: ImageSet, lost: Sequence[int]
+    searched: Sequence[tuple[EmbeddedRow, SearchResult]], images: ImageSet, lost: Sequence[int]
 ) -> Data | None:
     """The explained queries, and notes on methods that cannot be explained; None if there is nothing to explain."""
     runs = [(number, method, result) for number, (method, result) in enumerate(searched) if method.folder is not None]

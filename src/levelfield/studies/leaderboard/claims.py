@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from levelfield.evaluation.statistics.comparisons import Comparison, holm, joint
-from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Differences, Table
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Differences, ScoreMoments
 from levelfield.evaluation.statistics.intervals import t_interval
 from levelfield.evaluation.statistics.needed import Needed
 from levelfield.studies.leaderboard.entries import Entry, paired
@@ -24,7 +24,7 @@ from levelfield.wording import plural
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 _MIN_CLASSES = 20  # with fewer test classes only large differences can be established
 _ROUNDING = 1e-9  # a smaller variation of a difference over seeds counts as none
-Part = tuple[Mapping[str, list[Entry]], Mapping[str, Table]]
+Part = tuple[Mapping[str, list[Entry]], Mapping[str, ScoreMoments]]
 
 
 @dataclass(frozen=True)

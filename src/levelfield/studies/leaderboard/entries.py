@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.evaluation.statistics.crossed import Table
+from levelfield.evaluation.statistics.crossed import ScoreMoments
 from levelfield.studies.runs.folder.store import Result, finished_result
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -81,7 +81,7 @@ def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]
     return [(a, b) for a in first for b in second if a.seed == b.seed]
 
 
-def class_table(entries_by_row: Mapping[str, list[Entry]], metric: str) -> Table:
+def class_table(entries_by_row: Mapping[str, list[Entry]], metric: str) -> ScoreMoments:
     """Class means of every row for the crossed test; a deterministic row has no variance over seeds."""
     table: dict[str, np.ndarray] = {}
     weights: np.ndarray = np.zeros(0)
@@ -89,7 +89,7 @@ def class_table(entries_by_row: Mapping[str, list[Entry]], metric: str) -> Table
         means, counts = zip(*(entry.class_means(metric) for entry in entries), strict=True)
         table[label], weights = np.stack(means), counts[-1]
     fixed = [label for label, entries in entries_by_row.items() if not entries[0].run.seeded]
-    return Table.of(table, weights, fixed=fixed)
+    return ScoreMoments.of(table, weights, fixed=fixed)
 
 
 def kept_start(results: Iterable[Result]) -> tuple[int, int]:
