@@ -8,23 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
-    "BadInput",
-    "BadSpecification",
-    "CommandEnded",
-    "Damaged",
-    "LevelfieldError",
-    "LostProcess",
-    "MissingData",
-    "MissingExtra",
-    "NotTrusted",
-    "RunFailed",
-    "Unfair",
-    "UnknownName",
-    "UnreadableImage",
-    "nearest",
-    "suggestion",
-    "unknown",
-]
+    "BadInput", "BadSpecification", "CommandEnded", "Damaged", "LevelfieldError", "LostProcess",
+    "MissingData", "MissingExtra", "NotTrusted", "RunFailed", "Unfair", "UnknownName", "UnreadableImage",
+    "nearest", "suggestion", "unknown",
+]  # fmt: skip
 
 
 class LevelfieldError(Exception):

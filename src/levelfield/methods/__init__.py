@@ -36,20 +36,9 @@ from levelfield.registry import is_file_reference, is_pml_reference, load_from_f
 from levelfield.settings import accepted, check_settings, whole
 
 __all__ = [
-    "Assembly",
-    "Batch",
-    "Deviation",
-    "Group",
-    "Inputs",
-    "Method",
-    "Setting",
-    "TrainingFeatures",
-    "create",
-    "describe",
-    "names",
-    "option",
-    "register",
-]
+    "Assembly", "Batch", "Deviation", "Group", "Inputs", "Method", "Setting", "TrainingFeatures", "create",
+    "describe", "names", "option", "register",
+]  # fmt: skip
 
 
 def names() -> list[str]:

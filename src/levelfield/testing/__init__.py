@@ -23,22 +23,9 @@ from levelfield.testing._laws import CONDITIONS, LAWS
 from levelfield.testing._measuring import CLASSES, DIM, Factory, Law, degenerate, made_for, make, ordinary
 
 __all__ = [
-    "CLASSES",
-    "DIM",
-    "LAWS",
-    "Factory",
-    "Finding",
-    "Law",
-    "LawBroken",
-    "Verdict",
-    "applicable",
-    "broken_laws",
-    "check_objective",
-    "degenerate",
-    "findings",
-    "ordinary",
-    "verdicts",
-]
+    "CLASSES", "DIM", "LAWS", "Factory", "Finding", "Law", "LawBroken", "Verdict", "applicable",
+    "broken_laws", "check_objective", "degenerate", "findings", "ordinary", "verdicts",
+]  # fmt: skip
 
 
 class LawBroken(LevelfieldError, AssertionError):

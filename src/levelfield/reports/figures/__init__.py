@@ -20,22 +20,9 @@ from levelfield.studies import Leaderboard, PlannedRun, Study, gather
 from levelfield.studies.runs.folder.store import read_plan
 
 __all__ = [
-    "Drawn",
-    "check_figures",
-    "check_name",
-    "create",
-    "describe",
-    "draw_figures",
-    "draw_toy",
-    "figures_of",
-    "names",
-    "panels",
-    "plainly",
-    "register",
-    "save",
-    "shortened",
-    "why_not",
-]
+    "Drawn", "check_figures", "check_name", "create", "describe", "draw_figures", "draw_toy", "figures_of",
+    "names", "panels", "plainly", "register", "save", "shortened", "why_not",
+]  # fmt: skip
 
 
 def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]:
