@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 from levelfield.data.decoders import decoders
 from levelfield.data.images import Picture, listed, opened
 from levelfield.embedder.devices import AUTO
-from levelfield.errors import BadInput, Damaged, import_extra
+from levelfield.errors import BadInput, Damaged
 from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.progress import SILENT, Progress, Stage
 from levelfield.shipping.description import (
@@ -30,6 +27,7 @@ from levelfield.shipping.description import (
     read_description,
     view_of,
 )
+from levelfield.shipping.onnx_network import Network
 from levelfield.wording import Shown
 
 if TYPE_CHECKING:
@@ -41,10 +39,6 @@ Rows = NDArray[np.float32]
 SUFFIX = ".onnx"
 _BLOCK = 16  # images at a time
 _LARGEST = 2_000 * MEGABYTE  # an ONNX file cannot be larger
-_MEMORY = 8_000 * MEGABYTE  # of the weights and of a block of images
-_SECONDS = 60  # to open a file, and per image; the largest networks take about 1
-# The key of a file with weights outside of the model, after its length: 8, or 8 written in more bytes, which end in 0.
-_EXTERNAL = (b"\x08location", b"\x00location")
 _TINY = 1e-12  # torch.nn.functional.normalize divides a shorter row by this
 
 
@@ -54,7 +48,7 @@ class OnnxModel(Shown):
     `measured` what the export measured. It is used like a `levelfield.embedder.Model`."""
 
     path: Path
-    session: Any
+    network: Network
     view: View
     dim: int
     codes: str
@@ -93,20 +87,7 @@ class OnnxModel(Shown):
 
     def rows(self, images: Rows) -> Rows:
         """Raw rows (images, dim) of normalised images (images, 3, side, side)."""
-        import onnxruntime
-
-        run = onnxruntime.RunOptions()
-        run.log_severity_level = 4  # the message below is enough
-        seconds = _SECONDS * len(images)
-        try:
-            with _stopped_after(seconds, partial(setattr, run, "terminate", True)):
-                rows = np.asarray(self.session.run([OUTPUT], {INPUT: images}, run)[0], dtype=np.float32)
-        except Exception as error:  # onnxruntime's errors have no common class of their own
-            reason = f"it takes more than {seconds:g} s" if run.terminate else str(error).splitlines()[0]
-            raise Damaged(f"{self.path} cannot be computed: {reason}") from error
-        if rows.shape != (len(images), self.dim):
-            raise Damaged(f"{self.path} gives rows of the shape {rows.shape} for {len(images)} images.")
-        return rows
+        return self.network.rows(images, self.dim)
 
 
 def embedded(
@@ -179,65 +160,19 @@ def load_onnx(path: Path) -> OnnxModel:
     facts = read_description(path, content)
     view = view_of(facts, path)
     check_view(view)
-    session = opened_session(content, path)
-    _check_shapes(session, path, side=view.image, dim=facts["dim"])
+    network = Network(content, path)
+    _check_shapes(network, path, side=view.image, dim=facts["dim"])
     about = facts["about"] if isinstance(facts["about"], dict) else {}
     properties = (int(facts["dim"]), str(facts["codes"]), str(facts["weights"]))
-    return OnnxModel(path, session, view, *properties, about, facts["checksum"], facts.get("measured"))
+    return OnnxModel(path, network, view, *properties, about, facts["checksum"], facts.get("measured"))
 
 
-def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
-    """onnxruntime's session for the bytes of a file. threads: 0 for one per core."""
-    problem = f"{path.name} is computed by onnxruntime, which is not installed"
-    onnxruntime = import_extra("onnxruntime", "onnx", problem)
-    if any(key in content for key in _EXTERNAL):
-        raise Damaged(f"{path} names other files with its weights; an exported model has them inside.")
-    _limit_memory(onnxruntime)
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.use_env_allocators", "1")
-    options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # and not onnxruntime's own
-    options.log_severity_level = 4  # the message below is enough
-    # weights in 8 bits become numbers once, when the file is opened, and not for every batch
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
-    # waiting threads sleep: other programs need the cores between two images
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        with _stopped_after(_SECONDS, partial(options.set_load_cancellation_flag, True)):
-            # without the fallback to another provider, about which onnxruntime prints
-            return onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"], enable_fallback=False
-            )
-    except Exception as error:  # onnxruntime's errors have no common class of their own
-        raise Damaged(f"{path} is not a valid ONNX file: {str(error).splitlines()[0]}") from error
-
-
-@contextmanager
-def _stopped_after(seconds: float, stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` in another thread if the block takes longer; Ctrl-C does not interrupt onnxruntime."""
-    timer = Timer(seconds, stop)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@cache
-def _limit_memory(onnxruntime: Any) -> None:
-    """Limit the memory of all sessions together; a file from elsewhere may ask for any amount."""
-    kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
-    where = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
-    onnxruntime.create_and_register_allocator(where, onnxruntime.OrtArenaCfg({"max_mem": _MEMORY}))
-
-
-def _check_shapes(session: Any, path: Path, *, side: int, dim: int) -> None:
+def _check_shapes(network: Network, path: Path, *, side: int, dim: int) -> None:
     """Refuse a network with another input or output than model.json says; a size left open is a name."""
-    shapes = {tensor.name: tensor.shape for tensor in (*session.get_inputs(), *session.get_outputs())}
     for name, wanted in ((INPUT, [3, side, side]), (OUTPUT, [dim])):
-        sizes = shapes.get(name, [])[1:]
+        sizes = network.shapes.get(name, [])[1:]
         fits = all(isinstance(size, str) or size == right for size, right in zip(sizes, wanted, strict=False))
-        if len(sizes) != len(wanted) or not fits or len(shapes) != 2:
+        if len(sizes) != len(wanted) or not fits or len(network.shapes) != 2:
             raise Damaged(f"{path} does not have the input and output that {DESCRIPTION} beside it describes.")
 
 

@@ -8,7 +8,7 @@ import importlib.util
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ def check_library(name: str) -> None:
     """Refuse an unknown library, or one that is not installed."""
     if name not in LIBRARIES:
         raise unknown("library for approximate search", name, LIBRARIES)
-    if importlib.util.find_spec(name) is None:  # not imported: an import here would come before onnxruntime's
+    if importlib.util.find_spec(name) is None:
         raise MissingExtra(
             f'Approximate search with {name} needs a package: pip install "levelfield[{name}]". '
             "Without --approximate the search is exact and needs none."
@@ -151,7 +151,4 @@ def cached(library: str, stored: Stored) -> Path:
 
 def _module(library: str) -> Any:
     check_library(library)
-    if library == "usearch":
-        with suppress(ImportError):  # after usearch, the import of onnxruntime would crash the process
-            importlib.import_module("onnxruntime")
     return importlib.import_module(LIBRARIES[library])
