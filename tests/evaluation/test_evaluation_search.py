@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.evaluation.inputs import check_inputs
 from levelfield.evaluation.search import blocked, ranking
@@ -309,10 +309,25 @@ sum_steps(np.array([0, 1]), np.ones(1, np.int64), counts, counts)
 
 
 def test_files_in_the_working_directory_choose_no_folder_for_compiled_code_and_do_not_run(tmp_path: Path) -> None:
-    (tmp_path / ".numba_config.yaml").write_text("cache_dir: here\ncache_locator_classes: mine.Locator\n")
-    (tmp_path / "mine.py").write_text("raise SystemExit('this file ran')")
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environment["LEVELFIELD_CACHE"] = str(tmp_path / "cache")
-    subprocess.run([sys.executable, "-c", CODE], cwd=tmp_path, env=environment, check=True)
+    command = {"args": [sys.executable, "-c", CODE], "cwd": tmp_path, "env": environment}
+    subprocess.run(**command, check=True)
     assert list((tmp_path / "cache" / "numba").rglob("*sum_steps*.nbi"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".numba_config.yaml", "cache", "mine.py"]
+    (tmp_path / ".numba_config.yaml").write_text(
+        "cache_dir: here\ncache_locator_classes: mine.Locator\nchrome_trace: letter\ndump_html: letter\n"
+    )
+    (tmp_path / "mine.py").write_text("raise SystemExit('this file ran')")
+    (tmp_path / "letter").write_text("mine")
+    ended = subprocess.run(**command, capture_output=True, text=True)
+    assert "BadInput: " in ended.stderr
+    assert ".numba_config.yaml changes how numba compiles" in ended.stderr
+    assert (tmp_path / "letter").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".numba_config.yaml", "cache", "letter", "mine.py"]
+
+
+def test_an_evaluation_beside_settings_of_numba_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(".numba_config.yaml").write_text("[")
+    with pytest.raises(BadInput, match="Move that file away"):
+        evaluate(np.eye(4), np.array([0, 0, 1, 1]), metrics=["recall@1"])

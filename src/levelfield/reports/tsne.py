@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from levelfield.evaluation.inputs import Array, check_inputs
-from levelfield.evaluation.search.blocked_kernels import compiled
+from levelfield.evaluation.search.compiling import compiled
 from levelfield.evaluation.search.dense import neighbours
 
 if TYPE_CHECKING:  # scipy is imported when it is used: a report whose page is there needs none of this

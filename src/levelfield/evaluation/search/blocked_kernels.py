@@ -5,35 +5,15 @@ Similarities to positives are stored in a flat array, nearest first: those of qu
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
-from numba import config, njit, types
-from numba.extending import intrinsic
 
 from levelfield.evaluation.inputs import Array
-from levelfield.files.writing import default_cache_folder
+from levelfield.evaluation.search.compiling import compiled, import_numba
 
 POSITIVES_AT_ONCE = 4  # the farthest of them is compared first
 SEARCH = 256  # from this many positives, use binary search
-
-
-def compiled(function: Any) -> Any:
-    """Compile at the first call and cache on disk: in the folder `NUMBA_CACHE_DIR`, else in levelfield's cache.
-
-    numba also reads a file .numba_config.yaml in the working directory, which could choose the cache and import code.
-    """
-    settings: Any = config
-    before = settings.CACHE_DIR, getattr(settings, "CACHE_LOCATOR_CLASSES", "")
-    settings.CACHE_DIR = os.environ.get("NUMBA_CACHE_DIR") or str(default_cache_folder() / "numba")
-    settings.CACHE_LOCATOR_CLASSES = ""
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no writable cache: every process compiles again
-        return njit(nogil=True)(function)
-    finally:
-        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
 
 
 def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
@@ -42,10 +22,11 @@ def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.add(arguments[0], builder.zext(arguments[1], arguments[0].type))
 
+    types = import_numba().types
     return types.int32(types.int32, types.boolean), build
 
 
-_plus: Any = intrinsic(_plus_typed)
+_plus: Any = import_numba().extending.intrinsic(_plus_typed)
 
 
 @compiled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import torch
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.inputs import Array, FileRows, Inputs
 from levelfield.evaluation.search.arrangement import Arrangement, Counts, ranges
+from levelfield.evaluation.search.compiling import import_numba
 from levelfield.evaluation.search.dense import dense_bytes, dense_counts
 from levelfield.evaluation.search.products import TILE, in_tiles, steady
 from levelfield.progress import SILENT_STAGE, Stage
@@ -38,7 +38,7 @@ def best_search(inputs: Inputs) -> str:
     if inputs.device.type != "cpu":
         return "dense"
     try:
-        importlib.import_module("numba")
+        import_numba()
     except ImportError:  # it may be missing, or too old for the installed numpy
         return "dense"
     kinds = {np.dtype(np.float32), inputs.query.dtype}  # bits are float32
