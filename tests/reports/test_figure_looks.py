@@ -224,6 +224,14 @@ def test_the_diagram_names_every_method_and_joins_what_cannot_be_told_apart(tmp_
     assert {"a  1.00", "b  2.00", "3.00  c", "4.00  d", "critical difference 1.91"} <= texts
 
 
+def test_settings_of_the_working_directory_start_no_tex_and_draw_no_huge_picture(tmp_path: Path) -> None:
+    with matplotlib.rc_context({"text.usetex": True, "savefig.dpi": 1e9}):  # as by a file matplotlibrc
+        file = draw_critical_difference(
+            rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 2, "b": 3, "c": 1}}), "$made", tmp_path / "made.png"
+        )
+    assert file.stat().st_size < 100_000
+
+
 def test_a_hot_corner_is_red_and_a_cold_one_blue():
     image = np.full((20, 30, 3), 100, dtype=np.uint8)
     heat = np.zeros((4, 4))

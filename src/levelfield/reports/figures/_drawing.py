@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "pdf", "svg")
 GRID = "#eeeeee"
-# user labels may contain `$`, which is not a formula; axes have no offsets such as "+6.8e2"
-PLAIN: Any = {"text.parse_math": False, "axes.formatter.useoffset": False}
+# user labels may contain `$`, which is not a formula; axes have no offsets such as "+6.8e2"; a file matplotlibrc in the
+# working directory starts no TeX, which would run its preamble
+PLAIN: Any = {"text.parse_math": False, "text.usetex": False, "axes.formatter.useoffset": False}
 SIZES: Any = {"axes.labelsize": 9, "axes.titlesize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8}
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,11 +113,11 @@ def save(figure: Figure, path: Path, *, of_images: bool = False) -> Path:
     written = path.suffix[1:].lower()
     if of_images and written == "png":
         content = io.BytesIO()
-        figure.savefig(content, format="png")
+        figure.savefig(content, format="png", dpi="figure")
         few = Image.open(content).convert("RGB").quantize(256)  # without dithering, which tints white
         write_whole(path, lambda file: few.save(file, written, optimize=True, dpi=(figure.dpi, figure.dpi)))
     else:
-        write_whole(path, lambda file: figure.savefig(file, format=written))
+        write_whole(path, lambda file: figure.savefig(file, format=written, dpi="figure"))
     return path
 
 
