@@ -14,7 +14,7 @@ import safetensors.torch
 import yaml
 from torch import Tensor
 
-from levelfield.data.views.basic import LARGEST
+from levelfield.data.views.basic import LARGEST_INPUT
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.plain_yaml import read_written
 from levelfield.files.reading import checksum, digest, read_text
@@ -24,7 +24,7 @@ from levelfield.settings import whole
 WEIGHTS, DESCRIPTION, MEMBERS = "model.safetensors", "model.yaml", "members"
 FORMAT = 1
 _KEYS = {"format", "trunk", "head", "codes", "view", "about", MEMBERS, "checksum"}
-_MAX_VALUES = {"trunk.image": LARGEST, "head.width": 10_000_000, "head.dim": 65_536, "head.branches": 65_536}
+_MAX_VALUES = {"trunk.image": LARGEST_INPUT, "head.width": 10_000_000, "head.dim": 65_536, "head.branches": 65_536}
 _MOST_MEMBERS = 1000
 _CHECKSUM = re.compile(r"^checksum: '?([0-9a-f]{32})'?\n\Z", re.MULTILINE)
 _MEMBER = re.compile(rf"{MEMBERS}/\d{{1,6}}")

@@ -23,7 +23,8 @@ FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
     "nearest": Image.Resampling.NEAREST,
 }
-LARGEST = 4096  # pixels per side
+LARGEST = 4096  # pixels per side of a resized image
+LARGEST_INPUT = 1024  # of what a network sees
 _SPARE = 2.0  # as in Pillow's thumbnails (`reducing_gap`): almost the result of decoding in full
 
 # Part of every key: increase it when a view's pixels change, so that caches do not mix versions.
@@ -60,13 +61,13 @@ class SquareView:
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "image", whole("image", self.image, least=1, most=LARGEST))
+        object.__setattr__(self, "image", whole("image", self.image, least=1, most=LARGEST_INPUT))
         if self.interpolation not in FILTERS:
             raise unknown("interpolation", self.interpolation, FILTERS)
         mean = tuple(number("mean", value, least=-1e6, most=1e6) for value in self.mean)
-        std = tuple(number("std", value, most=1e6) for value in self.std)
-        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-            raise BadSpecification(f"mean and std must have three numbers each, std above 0; got {mean} and {std}.")
+        std = tuple(number("std", value, least=1e-6, most=1e6) for value in self.std)
+        if len(mean) != 3 or len(std) != 3:
+            raise BadSpecification(f"mean and std must have three numbers each; got {mean} and {std}.")
         for name, value in (("mean", mean), ("std", std)):
             object.__setattr__(self, name, value)
 
