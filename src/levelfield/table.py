@@ -86,12 +86,14 @@ class Table:
     def csv(self, *, digits: int | None = 6) -> str:
         """Headings and rows for programs. digits: of a fraction; None: as many as restore it. Unknown: empty."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(column.heading for column in self.layout)
+        plain, quoted = (
+            csv.writer(text, lineterminator="\n", quoting=kind) for kind in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+        )
+        plain.writerow(column.heading for column in self.layout)
         for row in self.rows:
-            writer.writerow(
-                f"{cell:.{digits}f}" if isinstance(cell, float) and digits is not None else cell for cell in row
-            )
+            cells = [f"{cell:.{digits}f}" if isinstance(cell, float) and digits is not None else cell for cell in row]
+            # without quotes, \r would end a line
+            (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)
         return text.getvalue()
 
     def as_data(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from cli_room import Levelfield, make_photos
 
 from levelfield.embedder import Model
+from levelfield.reports.evaluation.embedding_set import read_image_paths
 
 
 def test_embed_writes_rows_and_their_paths(levelfield: Levelfield, trained: Path) -> None:
@@ -120,6 +121,15 @@ def test_a_csv_has_a_path_and_the_exact_numbers_in_each_line(levelfield: Levelfi
     assert [line[0] for line in lines] == Path("f.paths.txt").read_text().splitlines()
     np.testing.assert_array_equal(np.array([line[1:] for line in lines], dtype=np.float32), np.load("f.npy"))
     assert not Path("f.csv.npy").exists()
+
+
+@pytest.mark.parametrize("name", ["a\rb.png", "a\nb.png"])
+def test_a_name_with_a_line_break_is_kept_by_a_csv_alone(levelfield: Levelfield, trained: Path, name: str) -> None:
+    Path("odd").mkdir()
+    Path("odd", name).write_bytes(Path("photos/class 00/0.png").read_bytes())
+    assert "use --out FILE.csv" in levelfield("embed", trained, "odd", "--out", "f.npy").error
+    levelfield("-q", "embed", trained, "odd", "--out", "f.csv")
+    assert read_image_paths(Path("f.csv"), 1, 0) == [Path("odd", name)]
 
 
 @pytest.mark.parametrize("name", ["e.txt", "e.npz", "e.parquet"])

@@ -20,11 +20,13 @@ from test_index_files import FACTS
 import levelfield
 from levelfield.embedder import load, model_files, save_model
 from levelfield.errors import LevelfieldError
+from levelfield.reports.evaluation.embedding_set import read_image_paths
 from levelfield.shipping.description import DESCRIPTION, write_description
 from levelfield.shipping.index import folder as index_folder
 from levelfield.shipping.index.exact import FLOAT, Stored
 from levelfield.shipping.index.folder import INDEX, Content, Item, read_folder, write_folder
 from levelfield.studies.runs.folder import items as run_items
+from levelfield.table import Table
 from levelfield.wording import printable
 
 # every character of a file name; names that are not UTF-8 are refused when images are listed
@@ -98,6 +100,16 @@ def test_every_file_name_is_read_back_and_printed_without_control_characters(hom
         patch.setattr(run_items, "check", lambda *_: None)
         assert run_items.Items.read(home).paths == names
     assert CONTROLS.isdisjoint(printable("".join(names)))
+    whole = [
+        name for name in names if {"\r", "\n"}.isdisjoint(name)
+    ]  # `levelfield embed` refuses others in a text file
+    for listing, text, listed in (
+        ("paths.csv", Table(["path"], [[name] for name in names]).csv(), names),
+        ("paths.txt", "".join(f"{name}\n" for name in whole), whole),
+    ):
+        (home / listing).write_bytes(text.encode())
+        found = read_image_paths(home / listing, len(listed), 0) if listed else []
+        assert found in ([Path(name) for name in listed], [home / name for name in listed])
 
 
 @ANY

@@ -53,6 +53,8 @@ def embed(
     from levelfield.shipping.searching import find_images, readable
 
     paths = find_images(images)
+    if listing is not None and any({"\n", "\r"} & set(str(path)) for path in paths):
+        raise BadInput(f"A name of an image has a line break, which {listing} cannot hold: use --out FILE.csv.")
     model = load(run, device=device)
     with embedding() as progress:
         if skip_unreadable:

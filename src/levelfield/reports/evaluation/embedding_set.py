@@ -135,7 +135,7 @@ def _column(path: Path, names: tuple[str, ...]) -> list[str]:
         raise BadInput(f"File not found: {path}")
     text = read_text(path, most=_MAX_TEXT_BYTES).removeprefix("\ufeff")
     if path.suffix.lower() != ".csv":
-        return text.splitlines()
+        return [line.removesuffix("\n").removesuffix("\r") for line in io.StringIO(text)]
     try:
         lines = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
