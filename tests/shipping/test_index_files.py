@@ -57,6 +57,8 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
         ({"model": None}, "model: Input should be a valid dictionary"),
         ({"dim": "x"}, "dim: Input should be a valid integer"),
         ({"dim": 0}, "dim: Input should be greater than or equal to 1"),
+        ({"dim": 10**9}, "dim: Input should be less than or equal to 1000000"),
+        ({"images": 0}, "images: Input should be greater than or equal to 1"),
         ({"folders": 5}, "folders: Input should be a valid list"),
         ({"folders": [None]}, "folders.0: Input should be a valid string"),
         ({"threshold": 0.5}, "threshold: Input should be a valid dictionary"),

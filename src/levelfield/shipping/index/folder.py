@@ -25,6 +25,7 @@ from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
 from levelfield.files.reading import MEGABYTE, checksum, digest, read_json, read_text
 from levelfield.files.writing import LONGEST_NAME, locked, temporary_folder, write_json, write_text, write_whole
+from levelfield.shipping.description import MOST_NUMBERS
 from levelfield.shipping.index.exact import BINARY, Stored
 
 INDEX = "index.json"
@@ -82,8 +83,8 @@ class _Facts(_Strict):
     """What index.json contains, without its checksum: data from anywhere."""
 
     format: int
-    images: int
-    dim: int = Field(ge=1)
+    images: int = Field(ge=1)
+    dim: int = Field(ge=1, le=MOST_NUMBERS)
     codes: Literal["float32", "binary"]
     model: _Model
     folders: list[Annotated[str, AfterValidator(_path)]]
@@ -178,7 +179,7 @@ def read_folder(folder: Path) -> Content:
     values = read_array(folder / facts["files"][_ROWS])
     dim, codes = facts["dim"], facts["codes"]
     shape, kind = (len(items), -(-dim // 8) if codes == BINARY else dim), np.uint8 if codes == BINARY else np.float32
-    if values.shape != shape or values.dtype != kind:
+    if values.shape != shape or values.dtype != kind or len(items) != facts["images"]:
         raise Damaged(f"{folder / INDEX} does not describe the rows beside it: {values.shape} {values.dtype}.")
     return Content(facts, items, Stored(values, dim, codes))
 
