@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from itertools import pairwise
 from types import ModuleType
 
 import pytest
@@ -14,6 +15,13 @@ from hypothesis import strategies as st
 from levelfield.errors import BadSpecification
 from levelfield.files import plain_yaml
 
+
+def multiplied(kind: str) -> str:
+    """Thirteen lines with three aliases of the line above."""
+    lines = [chr(ord("a") + number) for number in range(14)]
+    return "\n".join(f"{one}: &{one} {kind % ', '.join([f'*{above}'] * 3)}" for above, one in pairwise(lines))
+
+
 MISTAKES = {
     "!!int abc": "X is not valid YAML: invalid literal for int() with base 10: 'abc'.",
     "a: !!bool maybe": "X is not valid YAML: 'maybe'.",
@@ -22,6 +30,8 @@ MISTAKES = {
     "!own a": "X is not valid YAML: could not determine a constructor for the tag '!own' (line 1, column 1).",
     "&a [*a]": "X is not valid YAML: an alias is inside its own anchor (line 1, column 1).",
     "b: &a {c: [*a]}": "X is not valid YAML: an alias is inside its own anchor (line 1, column 4).",
+    "a: &a [1, 1, 1]\n" + multiplied("[%s]"): "X is not valid YAML: with its aliases it has more than 1,000,000 values",
+    "a: &a {b: 1}\n" + multiplied("{<<: [%s]}"): "X is not valid YAML: with its aliases it has more than 1,000,000",
     "*a": "X is not valid YAML: found undefined alias",
     "1" * 5_000: "X is not valid YAML: Exceeds the limit (4300 digits) for integer string conversion",
     "? [a]\n: b": "X is not valid YAML: found unhashable key (line 1, column 3).",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from levelfield.errors import BadSpecification, Damaged
 from levelfield.files.reading import read_text
 from levelfield.files.writing import write_text
 
+_MOST = 1_000_000  # values of a text
 # raised by PyYAML's constructors of scalars, such as `!!int abc`, and for a text nested too deeply
 _FAULTS = (ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
@@ -77,14 +79,26 @@ def _read(text: str, loader: type[_WrittenLoader], origin: str) -> Any:
         raise BadSpecification(f"{origin} is not valid YAML: {problem}.") from error
 
 
+def _written_out(node: yaml.Node, counted: dict[yaml.Node, int]) -> int:
+    """The number of values if every alias were written out, which none inside of its own anchor can be."""
+    if counted.get(node) == 0:  # it is being counted
+        raise yaml.constructor.ConstructorError(None, None, "an alias is inside its own anchor", node.start_mark)
+    if node not in counted:
+        counted[node] = 0
+        values = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = chain.from_iterable(values) if isinstance(node, yaml.MappingNode) else values
+        counted[node] = 1 + sum(_written_out(part, counted) for part in parts)
+    return counted[node]
+
+
 class _WrittenLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where PyYAML has it
     """Loader for files of `write_yaml`."""
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The object of a node with all its parts, in which a list or mapping inside of itself is noticed."""
-        if node in self.recursive_objects:
-            raise yaml.constructor.ConstructorError(None, None, "an alias is inside its own anchor", node.start_mark)
-        return super().construct_object(node, deep=True)
+    def construct_document(self, node: yaml.Node) -> Any:
+        """The object of a text, in which aliases of aliases may not stand for more than fits into memory."""
+        if _written_out(node, {}) > _MOST:
+            raise yaml.YAMLError(f"with its aliases it has more than {_MOST:,} values")
+        return super().construct_document(node)
 
 
 class _Loader(_WrittenLoader):
