@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from levelfield.errors import BadInput, Damaged
-from levelfield.files.arrays import read_array
+from levelfield.files.arrays import read_array, read_arrays
 from levelfield.files.reading import read_json
 from levelfield.files.writing import locked, scratch_folder, temporary_path, write_text
 
@@ -98,6 +98,14 @@ def test_a_damaged_array_is_not_taken_for_one_of_objects(tmp_path: Path) -> None
     (tmp_path / "a.npy").write_bytes(content.replace(b"False", b"Folse"))
     with pytest.raises(Damaged, match=r"is not a valid \.npy file, or it is truncated: "):
         read_array(tmp_path / "a.npy")
+
+
+def test_an_archive_that_unpacks_to_very_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez_compressed(tmp_path / "a.npz", a=np.zeros(100_000))
+    assert read_arrays(tmp_path / "a.npz")["a"].size == 100_000
+    monkeypatch.setattr("levelfield.files.arrays._MOST_UNPACKED", 100_000)
+    with pytest.raises(Damaged, match=r"it unpacks to 800,\d\d\d bytes; the limit is 100,000"):
+        read_arrays(tmp_path / "a.npz")
 
 
 def test_whole_characters_are_read_however_they_are_written(tmp_path: Path) -> None:

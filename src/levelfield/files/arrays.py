@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -14,6 +15,7 @@ from levelfield.files.reading import damaged, opened
 
 NUMBERS = "biuf"  # numpy dtype kinds: bool, int, unsigned, float
 PLAIN = NUMBERS + "US"  # and text
+_MOST_UNPACKED = 1_000_000_000  # bytes of a .npz file; more if it is large itself
 
 
 def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
@@ -28,7 +30,10 @@ def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
 
 def read_arrays(path: Path, *, kinds: str = NUMBERS) -> dict[str, np.ndarray]:
     """Read all arrays of a .npz file by name and verify their checksums."""
-    with opened(path) as file, _valid(path, ".npz"), NpzFile(file) as archive:
+    with opened(path) as file, _valid(path, ".npz"), ZipFile(file) as packed, NpzFile(file) as archive:
+        unpacked = sum(member.file_size for member in packed.infolist())
+        if unpacked > (most := max(_MOST_UNPACKED, 10 * os.fstat(file.fileno()).st_size)):
+            raise ValueError(f"it unpacks to {unpacked:,} bytes; the limit is {most:,}")
         arrays = dict(archive)
     for name, array in arrays.items():
         _check_kind(array, path / name, kinds)
