@@ -140,6 +140,24 @@ def promise(path, width, height):
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")))
 
 
+def tiled(path):
+    """A TIFF of 100 x 100 pixels in one enormous tile."""
+    tags = [
+        (256, 100),
+        (257, 100),
+        (258, 8),
+        (259, 8),
+        (262, 1),
+        (277, 1),
+        (322, 20_000),
+        (323, 20_000),
+        (324, 8),
+        (325, 1),
+    ]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    path.write_bytes(b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4))
+
+
 BROKEN = [
     ("cut.jpg", truncated_jpeg, "damaged or truncated"),
     ("cut.png", truncated_png, "damaged or truncated"),
@@ -148,6 +166,7 @@ BROKEN = [
     ("bomb.png", lambda path: promise(path, 100_000, 100_000), "bomb"),
     ("large.png", lambda path: promise(path, 13_000, 10_000), "it has 13,000 x 10,000 pixels; the limit is"),
     ("strip.png", lambda path: promise(path, 14_000_000, 8), "it has 14,000,000 x 8 pixels; the longer side"),
+    ("tile.tif", tiled, "it has 100 x 100 pixels in tiles of 20,000 x 20,000; the limit is"),
     ("float.tif", lambda path: Image.new("F", (2, 2)).save(path), "floating-point"),
     ("long.tif", lambda path: Image.fromarray(np.array([[70000]], np.int32)).save(path), "32-bit"),
     ("none.jpg", lambda path: None, "does not exist"),

@@ -27,7 +27,7 @@ _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TG
 MOST_PIXELS = 120_000_000  # cameras and phones take up to 108 million; decoding takes about 12 bytes for each
 Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS and max(Image.MAX_IMAGE_PIXELS, MOST_PIXELS)  # above it, Pillow warns
 _RATIO, _SCANS = 100, 500  # a progressive JPEG usually has 10 scans
-_ORIENTATION = 0x0112  # EXIF tag
+_ORIENTATION, _TILE = 0x0112, (0x0142, 0x0143)  # EXIF and TIFF tags
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -63,8 +63,12 @@ def open_image(file: Path | IO[bytes], name: str, *, most_pixels: int = MOST_PIX
             raise BadInput("it is not a regular file")  # opening a pipe would block
         with file.open("rb") if isinstance(file, Path) else file as content, _identified(content, name) as image:
             sides = f"it has {image.width:,} x {image.height:,} pixels"
-            if image.width * image.height > most_pixels:
-                raise BadInput(f"{sides}; the limit is {most_pixels:,}")
+            tags = getattr(image, "tag_v2", {})  # of a TIFF, which decodes whole tiles, also beyond its sides
+            tile = tags.get(_TILE[0], 0), tags.get(_TILE[1], 0)
+            if max(image.width * image.height, tile[0] * tile[1]) > most_pixels:
+                raise BadInput(
+                    f"{sides}{f' in tiles of {tile[0]:,} x {tile[1]:,}' * any(tile)}; the limit is {most_pixels:,}"
+                )
             if max(image.size) > _RATIO * min(image.size):  # a view enlarges the shorter side
                 raise BadInput(f"{sides}; the longer side must be at most {_RATIO} times the shorter")
             yield image
