@@ -130,9 +130,12 @@ def test_a_network_that_needs_memory_while_it_is_made_can_be_loaded(home: Path, 
     assert load(home).dim == 4
 
 
-def test_an_ensemble_has_at_most_a_thousand_members(pair: Path) -> None:
-    with pytest.raises(Damaged, match="names 1,001 members; 1,000 are the most"):
-        load(rewritten(pair, lambda facts: facts.update(members=["members/0"] * 1001)))
+@pytest.mark.parametrize(
+    ("count", "message"), [(1001, "names 1,001 members; 1,000 are the most"), (2, "a member twice")]
+)
+def test_an_ensemble_has_at_most_a_thousand_members_and_each_once(pair: Path, count: int, message: str) -> None:
+    with pytest.raises(Damaged, match=message):
+        load(rewritten(pair, lambda facts: facts.update(members=["members/0"] * count)))
 
 
 def _no_network(*_: object) -> None:

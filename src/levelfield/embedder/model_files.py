@@ -90,6 +90,8 @@ def member_folders(home: Path, facts: Mapping[str, Any]) -> list[Path]:
     for name in named:
         if not isinstance(name, str) or not _MEMBER.fullmatch(name):
             raise Damaged(f"{home / DESCRIPTION} names the member {name!r}; members are {MEMBERS}/0, {MEMBERS}/1, ...")
+    if len(set(named)) < len(named):
+        raise Damaged(f"{home / DESCRIPTION} names a member twice.")
     return [within(home, name) for name in named]
 
 
