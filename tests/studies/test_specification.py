@@ -87,6 +87,10 @@ def test_short_forms() -> None:
         ({"vary": {"conditions.dim": []}}, "conditions.dim"),
         ({"vary": {"conditions.dim": [8, 8]}}, "a list of distinct values"),
         ({"vary": {"seeds": [1, 2]}}, "'seeds' cannot vary"),
+        (
+            {"vary": {"conditions.dim": [*range(2, 402)], "conditions.steps": [*range(1, 401)]}},
+            "runs; 100,000 are the most",
+        ),
         ({"conditions": {"select": "map@r"}}, "set protocol.validation"),
         ({"conditions": {"batch": "25by4"}}, "25x4"),
         ({"conditions": {"views": 3}}, "augment"),

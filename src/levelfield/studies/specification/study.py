@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -27,7 +28,7 @@ from levelfield.training.conditions import Conditions, Names
 _VARIABLE = ("data", "protocol", "conditions", "methods")
 Variation = tuple[tuple[str, Any], ...]  # keys and values of `vary`
 
-MOST_SEEDS = 10_000  # a larger count is a mistake, and would fill the memory
+MOST_SEEDS, MOST_RUNS = 10_000, 100_000  # more are a mistake, and would fill the memory
 
 
 class Study(BaseModel, extra="forbid", frozen=True):
@@ -126,6 +127,9 @@ class Study(BaseModel, extra="forbid", frozen=True):
                 method.under(self.conditions)
             except ValidationError as error:
                 raise ValueError(explain(error, Conditions, f"the conditions of method '{method.label}'")) from error
+        runs = math.prod(map(len, (self.methods, self.seeds, *self.vary.values())))
+        if runs > MOST_RUNS:
+            raise ValueError(f"the study has {runs:,} runs; {MOST_RUNS:,} are the most")
         labels = [method.label for method in self.methods]
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
