@@ -73,11 +73,7 @@ PANELS: dict[str, dict[str, str]] = {
     },
 }
 # a command is the function of its name in the file of its name, except for these; a group has commands of its own
-_FILES = {
-    "list": "list_parts",
-    "corruptions": "corrupt",
-    **dict.fromkeys(("ranks", "ensemble"), "report"),
-}
+_FILES = {"list": "list_parts", "corruptions": "corrupt", **dict.fromkeys(("ranks", "ensemble"), "report")}
 for _panel, _examples in PANELS.items():
     for _name, _example in _examples.items():
         _module = importlib.import_module(f"levelfield.cli.{_FILES.get(_name, _name)}")

@@ -21,12 +21,7 @@ _FOR_PHOTOS = "the study made for your photos"
 
 
 def choose_study(
-    study: str | None,
-    overrides: list[str],
-    source: Source,
-    *,
-    trial_share: float = 0.0,
-    backbones: str | None = None,
+    study: str | None, overrides: list[str], source: Source, *, trial_share: float = 0.0, backbones: str | None = None
 ) -> studies.Study:
     """The study to run: a built-in one, a file, or six losses (or several networks) fitted to the user's photos."""
     from levelfield.studies.specification.methods import check_names

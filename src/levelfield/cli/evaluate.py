@@ -92,8 +92,7 @@ class FileOptions:
         Path | None, in_output("--images", "Without a run: file with one image path per row, for --page.")
     ] = None
     same_from: Annotated[
-        float | None,
-        in_output("--same-from", "For --page: least cosine of the same class (see levelfield threshold)."),
+        float | None, in_output("--same-from", "For --page: least cosine of the same class (see levelfield threshold).")
     ] = None
 
     def named(self) -> list[str]:

@@ -29,8 +29,7 @@ def index(
     ] = None,
     out: Annotated[Path | None, option("--out", "Folder of the index.")] = None,
     add: Annotated[
-        list[Path] | None,
-        option("--add", "Folder with photos to add to the index --out (or RUN); repeatable."),
+        list[Path] | None, option("--add", "Folder with photos to add to the index --out (or RUN); repeatable.")
     ] = None,
     approximate: Annotated[
         str | None, option("--approximate", "Search approximately with usearch or faiss; default: exactly.")

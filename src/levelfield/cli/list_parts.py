@@ -52,7 +52,7 @@ def list_parts(
     elif kind == "backbones":
         console.print(
             f"{len(names):,} backbones; weights that install with pip: {', '.join(room.installable())}. "
-            "`levelfield list backbones NAME` shows one backbone and its stages.",
+            "`levelfield list backbones NAME` shows one backbone and its stages."
         )
         console.print("  ".join(names))
     else:

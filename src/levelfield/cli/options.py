@@ -102,8 +102,7 @@ RunsArgument = Annotated[
     list[Path], typer.Argument(help="Run folders, or study folders (their best runs).", callback=_runs_of)
 ]
 MaybeRunArgument = Annotated[
-    Path | None,
-    typer.Argument(help="Run or study folder; or give --embeddings and --labels.", callback=_run_of),
+    Path | None, typer.Argument(help="Run or study folder; or give --embeddings and --labels.", callback=_run_of)
 ]
 
 CompactOption = Annotated[

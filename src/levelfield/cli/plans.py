@@ -80,7 +80,7 @@ def print_search(outline: Outline, options: Options, jobs: int) -> None:
         time = duration((seconds + features) / max(1, jobs))
         console.print(
             f"Estimated time: about {time} with {plural(jobs, 'job', 'jobs')} for "
-            f"{plural(round(total), 'run', 'runs')} ({duration(features)} for features).",
+            f"{plural(round(total), 'run', 'runs')} ({duration(features)} for features)."
         )
     if missing:
         console.print(missing)
@@ -106,7 +106,7 @@ def print_counted(study: Study, reason: str) -> None:
         "Images: seen in training. Passes: images through the trunk, for training, selection and monitoring "
         "(if no run ends early) and the test. FLOPs: multiplications and additions. Computed from the official "
         "numbers of images. Hours: unknown, since nothing was measured on this device.\n"
-        f"Counted, not measured, because: {reasons}",
+        f"Counted, not measured, because: {reasons}"
     )
 
 

@@ -27,8 +27,7 @@ def report(
     leaks: Annotated[bool, option("--leaks", "Find and draw near-duplicates across the split.")] = False,
     compact: options.CompactOption = False,
     page: Annotated[
-        bool | None,
-        option("--page/--no-page", "Make report.html even if it would not change; or not at all."),
+        bool | None, option("--page/--no-page", "Make report.html even if it would not change; or not at all.")
     ] = None,
     root: options.ImagesOption = None,
     full: options.FullOption = False,

@@ -17,8 +17,7 @@ def toy(
     out: Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")] = Path("toy.png"),
     form: Annotated[str, option("--form", "Orientation of the lines: diagonal, vertical or both.")] = "both",
     switch: Annotated[
-        float,
-        option("--switch", "Switch probability to compare with 0 and the published one.", min=0, max=1),
+        float, option("--switch", "Switch probability to compare with 0 and the published one.", min=0, max=1)
     ] = 0.7,  # equal to PREFERRED_SWITCH of the experiment, which a test checks
 ) -> None:
     """Run the line experiments of roth2020 (figures 6 and 12).
@@ -58,7 +57,7 @@ def toy(
         table.show(console)
     console.print(
         "rho: spectral decay of the training rows (0: both directions used equally). arc: the angle that the test rows "
-        "span, in radians. r1@0.02: recall@1 of the test rows with noise of 0.02 radians (chance: 0.24).",
+        "span, in radians. r1@0.02: recall@1 of the test rows with noise of 0.02 radians (chance: 0.24)."
     )
     say(f"\nWritten: {draw_toy(drawn, out)}")
 

@@ -28,11 +28,7 @@ LATER_START, LATER = 1.0, (Phase(12.0, 50), Phase(1.0, 200))
 
 
 def embedding_maps(
-    rows_of: Mapping[str, Array],
-    *,
-    normalize: bool = True,
-    threads: int = 1,
-    stage: Stage = SILENT_STAGE,
+    rows_of: Mapping[str, Array], *, normalize: bool = True, threads: int = 1, stage: Stage = SILENT_STAGE
 ) -> dict[str, Array]:
     """t-SNE maps (n, 2) in 0..1 of each method's rows (n, dim) of the same images; all maps share one scale.
 

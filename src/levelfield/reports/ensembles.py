@@ -83,12 +83,7 @@ class EnsembleScores:
 
 
 def join_runs(
-    runs: Sequence[Path],
-    out: Path,
-    *,
-    metrics: str | None = None,
-    force: bool = False,
-    progress: Progress = SILENT,
+    runs: Sequence[Path], out: Path, *, metrics: str | None = None, force: bool = False, progress: Progress = SILENT
 ) -> EnsembleScores:
     """Concatenate the embeddings of finished runs into the run folder `out`, and evaluate them. Nothing is trained.
 

@@ -49,12 +49,7 @@ class Crossing:
 
 
 def crossings(
-    board: Leaderboard,
-    runs: Sequence[PlannedRun],
-    folder: Path,
-    *,
-    near: bool = False,
-    progress: Progress = SILENT,
+    board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, *, near: bool = False, progress: Progress = SILENT
 ) -> list[Crossing]:
     """Leaks of each test set, read from the study's folder if stored there, else searched for now.
 

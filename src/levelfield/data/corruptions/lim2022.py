@@ -43,13 +43,7 @@ def _added(image: np.ndarray, values: np.ndarray | int) -> np.ndarray:
 
 @register("cutout")
 def cutout(
-    image: np.ndarray,
-    stream: np.random.Generator,
-    /,
-    *,
-    count: Natural = 2,
-    size: Span = 0.2,
-    squared: bool = False,
+    image: np.ndarray, stream: np.random.Generator, /, *, count: Natural = 2, size: Span = 0.2, squared: bool = False
 ) -> np.ndarray:
     """Grey rectangles with their centre anywhere in the image, clipped at the border.
 

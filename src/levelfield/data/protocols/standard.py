@@ -108,12 +108,7 @@ def all_classes(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
 
 @register("choosing", "For trials: scores come from a protocol's validation classes; its test classes are not used.")
 def choosing(
-    catalog: Catalog,
-    *,
-    validation: float = 0.0,
-    of: Mapping[str, Any] | None = None,
-    parts: int = 1,
-    part: int = 0,
+    catalog: Catalog, *, validation: float = 0.0, of: Mapping[str, Any] | None = None, parts: int = 1, part: int = 0
 ) -> list[Fold]:
     """of: the study's own protocol, `{name: standard}` by default. parts, part: validate on class-disjoint part `part`
     of `parts` of the training classes instead of the last ones (Musgrave et al. 2020)."""

@@ -115,12 +115,7 @@ class StepsView(SquareView):
 
 
 def steps_view(
-    steps: Iterable[Written],
-    *,
-    image: int,
-    mean: Sequence[float],
-    std: Sequence[float],
-    interpolation: str = "bicubic",
+    steps: Iterable[Written], *, image: int, mean: Sequence[float], std: Sequence[float], interpolation: str = "bicubic"
 ) -> StepsView:
     """The view made of these steps; `image` is the required final side length.
 

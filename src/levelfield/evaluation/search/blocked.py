@@ -65,13 +65,7 @@ def strips(whole: Block) -> list[Block]:
 
 
 def blocked_counts(
-    arranged: Arrangement,
-    reach: Array,
-    begin: int,
-    end: int,
-    *,
-    threads: int = 1,
-    stage: Stage = SILENT_STAGE,
+    arranged: Arrangement, reach: Array, begin: int, end: int, *, threads: int = 1, stage: Stage = SILENT_STAGE
 ) -> Counts:
     """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last rank that matters."""
     counts = empty_counts(arranged.positives[begin:end], reach[begin:end], arranged.query.dtype, begin)

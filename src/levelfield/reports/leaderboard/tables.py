@@ -145,7 +145,7 @@ def explanation(board: Leaderboard) -> list[str]:
     network = " MFLOP: of the network for one image, in millions." if networks_differ(board.rows) else ""
     lines = [
         f"Interval: 95 %, over other test classes{again}. sd: over seeds ('-': deterministic method, or only one run). "
-        f"sec: training time per run.{network}",
+        f"sec: training time per run.{network}"
     ]
     for test_set, definitions in board.signatures.items():
         first = definitions[board.metrics[0]]

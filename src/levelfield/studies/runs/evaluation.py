@@ -75,10 +75,7 @@ def monitor(
     if not len(inputs.fold.test):
         return None
     labels, train = inputs.catalog.labels, inputs.fold.train[sample(inputs.train_labels)]
-    parts = {
-        "train": (train, Items([""] * len(train), labels[train])),
-        "test": (inputs.fold.test, test_items(inputs)),
-    }
+    parts = {"train": (train, Items([""] * len(train), labels[train])), "test": (inputs.fold.test, test_items(inputs))}
 
     def watch() -> dict[str, Any]:
         record: dict[str, Any] = {"metric": metric}

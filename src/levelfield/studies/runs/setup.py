@@ -63,10 +63,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
         )
     common = _start_head(method, spec, inputs, features)
     embedder = Embedder(
-        inputs.new_trunk(),
-        common if custom is None else custom,
-        codes=conditions.codes,
-        precision=conditions.precision,
+        inputs.new_trunk(), common if custom is None else custom, codes=conditions.codes, precision=conditions.precision
     ).to(device)
     if conditions.compile:
         embedder.trunk.compile_steps()
