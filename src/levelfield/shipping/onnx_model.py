@@ -17,16 +17,7 @@ from levelfield.embedder.devices import AUTO
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.progress import SILENT, Progress, Stage
-from levelfield.shipping.description import (
-    DESCRIPTION,
-    INPUT,
-    OUTPUT,
-    View,
-    check_view,
-    pixels,
-    read_description,
-    view_of,
-)
+from levelfield.shipping import description
 from levelfield.shipping.onnx_network import Network
 from levelfield.wording import Shown
 
@@ -49,7 +40,7 @@ class OnnxModel(Shown):
 
     path: Path
     network: Network
-    view: View
+    view: description.View
     dim: int
     codes: str
     weights: str
@@ -92,7 +83,7 @@ class OnnxModel(Shown):
 
 def embedded(
     pictures: Sequence[Picture],
-    view: View,
+    view: description.View,
     rows_of: Callable[[Rows], Rows],
     dim: int,
     *,
@@ -105,7 +96,7 @@ def embedded(
     """
 
     def read(picture: Picture) -> Rows:
-        return pixels(view, opened(picture, decoded=view.decoded))
+        return description.pixels(view, opened(picture, decoded=view.decoded))
 
     rows = np.empty((len(pictures), dim), dtype=np.float32)
     threads = decoders(len(pictures))
@@ -157,9 +148,9 @@ def load_onnx(path: Path) -> OnnxModel:
     if not path.is_file():
         raise BadInput(f"{path} does not exist: write it with `levelfield export RUN --to onnx --out DIR`.")
     content = read_bytes(path, most=_LARGEST)
-    facts = read_description(path, content)
-    view = view_of(facts, path)
-    check_view(view)
+    facts = description.read_description(path, content)
+    view = description.view_of(facts, path)
+    description.check_view(view)
     network = Network(content, path)
     _check_shapes(network, path, side=view.image, dim=facts["dim"])
     about = facts["about"] if isinstance(facts["about"], dict) else {}
@@ -169,11 +160,13 @@ def load_onnx(path: Path) -> OnnxModel:
 
 def _check_shapes(network: Network, path: Path, *, side: int, dim: int) -> None:
     """Refuse a network with another input or output than model.json says; a size left open is a name."""
-    for name, wanted in ((INPUT, [3, side, side]), (OUTPUT, [dim])):
+    for name, wanted in ((description.INPUT, [3, side, side]), (description.OUTPUT, [dim])):
         sizes = network.shapes.get(name, [])[1:]
         fits = all(isinstance(size, str) or size == right for size, right in zip(sizes, wanted, strict=False))
         if len(sizes) != len(wanted) or not fits or len(network.shapes) != 2:
-            raise Damaged(f"{path} does not have the input and output that {DESCRIPTION} beside it describes.")
+            raise Damaged(
+                f"{path} does not have the input and output that {description.DESCRIPTION} beside it describes."
+            )
 
 
 def unit(rows: Rows) -> Rows:

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from levelfield.data.views.basic import (
-    FILTERS,
-    LARGEST,
-    LightView,
-    SquareView,
-    TestView,
-    View,
-    central_square,
-    decoded_side,
-    needed,
-    resized,
-    resized_centre,
-)
+from levelfield.data.views import basic
 from levelfield.errors import BadSpecification, unknown
 from levelfield.settings import check_settings, number, span, whole
 
@@ -57,7 +45,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepsView(SquareView):
+class StepsView(basic.SquareView):
     """Steps applied in order, then normalisation; `image` is the final side length."""
 
     steps: tuple[Step, ...]
@@ -88,27 +76,27 @@ class StepsView(SquareView):
         first = next(step for step in self.steps if step.name != "flip")
         settings: dict[str, Any] = dict(first.settings)
         if first.name == "resize":
-            return decoded_side(int(np.max(settings["size"])))
+            return basic.decoded_side(int(np.max(settings["size"])))
         if first.name == "resized_crop":
             (smallest, _), (narrow, wide) = settings.get("area", AREA), settings.get("ratio", RATIO)
             share = math.sqrt(smallest * min(narrow, 1 / wide))  # the least side of a crop, of the image's shorter side
-            return decoded_side(settings["size"] / share)
+            return basic.decoded_side(settings["size"] / share)
         return 0
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         tensor = self.tensor(self.picture(image, stream))
         last = self.steps[-1]
-        return erase(tensor, needed(stream), **dict(last.settings)) if last.name == "erase" else tensor
+        return erase(tensor, basic.needed(stream), **dict(last.settings)) if last.name == "erase" else tensor
 
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
         steps = self.steps
         if [step.name for step in steps[:2]] == ["resize", "centre"]:
             side, size = (dict(step.settings)["size"] for step in steps[:2])
             if isinstance(side, int):
-                image, steps = resized_centre(image, side, size, self.interpolation), steps[2:]
+                image, steps = basic.resized_centre(image, side, size, self.interpolation), steps[2:]
         for step in steps:
             if step.name in RANDOM:
-                stream = needed(stream)
+                stream = basic.needed(stream)
             if step.name in PICTURE_STEPS:
                 image = PICTURE_STEPS[step.name](image, stream, self.interpolation, **dict(step.settings))
         return image
@@ -135,22 +123,22 @@ def train_view(
     mean: Sequence[float],
     std: Sequence[float],
     interpolation: str = "bicubic",
-) -> View:
+) -> basic.View:
     """The training view: `none` (the test view itself), `light`, or `standard`: a random resized crop and a flip."""
-    plain = TestView(image=image, crop=crop, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
+    plain = basic.TestView(image=image, crop=crop, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
     if augment == "none":
         return plain
     if augment == "light":
-        return LightView(**vars(plain))
+        return basic.LightView(**vars(plain))
     if augment == "standard":
         steps: list[Written] = [{"resized_crop": {"size": image, "area": _AREA}}, "flip"]
         return steps_view(steps, image=image, mean=mean, std=std, interpolation=interpolation)
     raise unknown("augment", augment, AUGMENTS)
 
 
-def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
+def described_view(description: Mapping[str, Any]) -> basic.TestView | StepsView:
     """The view given by a `description`."""
-    return steps_view(**description) if "steps" in description else TestView(**description)
+    return steps_view(**description) if "steps" in description else basic.TestView(**description)
 
 
 def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
@@ -209,22 +197,22 @@ def _value(step: str, key: str, value: Any) -> Any:
     if key != "size":
         return span(key, value, above=0, most=1 if key == "area" else math.inf)
     if step != "resize" or not isinstance(value, list | tuple):
-        return whole("size", value, least=1, most=LARGEST)
+        return whole("size", value, least=1, most=basic.LARGEST)
     if len(value) != 2:
         raise BadSpecification(f"'size' of the step 'resize' is {value!r}; it must be one number, or two numbers.")
-    return tuple(whole("size", side, least=1, most=LARGEST) for side in value)
+    return tuple(whole("size", side, least=1, most=basic.LARGEST) for side in value)
 
 
 def resize(
     picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int | tuple[int, int]
 ) -> Image.Image:
     """Resize the shorter side to `size`, or both sides to [height, width]."""
-    return resized(picture, size, interpolation)
+    return basic.resized(picture, size, interpolation)
 
 
 def centre(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
     """The middle square."""
-    return central_square(picture, size)
+    return basic.central_square(picture, size)
 
 
 def crop(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
@@ -245,7 +233,7 @@ def resized_crop(
 ) -> Image.Image:
     """Crop a rectangle with a random share of the area and a random aspect ratio, and resize it to a square."""
     top, left, height, width = crop_box(picture.height, picture.width, area=area, ratio=ratio, stream=stream)
-    return picture.crop((left, top, left + width, top + height)).resize((size, size), FILTERS[interpolation])
+    return picture.crop((left, top, left + width, top + height)).resize((size, size), basic.FILTERS[interpolation])
 
 
 def crop_box(

@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import (
-    legend_beside,
-    limits,
-    panels,
-    save,
-    shortened,
-    write_plainly,
-    write_values,
-)
+from levelfield.reports.figures import _drawing as drawing
 from levelfield.reports.figures._placing import Points, name_points, number_points
 from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
@@ -35,7 +27,7 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
     if not shown:
         raise BadInput("The figure 'recall-rho' needs a row that was trained; this study has none.")
     sets = by_test_set(shown)
-    figure, axes = panels(1, len(sets), width=6.4 * len(sets), height=4.4)
+    figure, axes = drawing.panels(1, len(sets), width=6.4 * len(sets), height=4.4)
     points: list[Points] = []
     lines: dict[str, Any] = {}
     for axis, (test_set, of_set) in zip(axes[0], sets.items(), strict=True):
@@ -49,10 +41,10 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
         title += [] if related is None else [f"correlation over {len(of_set)} rows: {related:z.2f}"]
         axis.set_title("; ".join(title))
     if not name_points(points):  # numbers, and the names in a legend
-        texts = [f"{number}  {name}" for number, name in enumerate(shortened(list(lines)), 1)]
-        legend_beside(figure, list(lines.values()), texts)
+        texts = [f"{number}  {name}" for number, name in enumerate(drawing.shortened(list(lines)), 1)]
+        drawing.legend_beside(figure, list(lines.values()), texts)
         number_points(points, {label: str(number) for number, label in enumerate(lines, 1)})
-    return save(figure, path)
+    return drawing.save(figure, path)
 
 
 def _draw_points(axis: Any, shown: list[Drawn], metric: str) -> dict[str, Any]:
@@ -72,9 +64,9 @@ def _draw_points(axis: Any, shown: list[Drawn], metric: str) -> dict[str, Any]:
             arrow = {"arrowstyle": "->", "color": "#888888", "shrinkA": 4, "shrinkB": 4}
             axis.annotate("", (row.rho, cell.mean), xytext=start, arrowprops=arrow)
     axis.set(xlabel="rho of the training embeddings (larger: more compressed)", ylabel=metric)
-    low, high = limits(value for row in shown if row.rho_cell for value in ends(row.rho_cell))
+    low, high = drawing.limits(value for row in shown if row.rho_cell for value in ends(row.rho_cell))
     axis.set_xlim(low - 0.06 * (high - low), high + 0.12 * (high - low))  # room for names
-    axis.set_ylim(limits(value for row in shown for value in ends(row.cell(metric))))
+    axis.set_ylim(drawing.limits(value for row in shown for value in ends(row.cell(metric))))
     return lines
 
 
@@ -106,17 +98,18 @@ def draw_correlations(rows: list[Drawn], metric: str, path: Path) -> Path:
     if not tables:
         raise BadInput(f"The figure 'correlations' needs {MIN_ROWS} trained rows on the same test set.")
     side = 1.6 + 0.5 * max(table.shape[1] for table in tables.values())
-    figure, axes = panels(1, len(tables), width=side * len(tables), height=side + 0.6)  # with room for the names
+    height = side + 0.6  # with room for the names
+    figure, axes = drawing.panels(1, len(tables), width=side * len(tables), height=height)
     for axis, (name, table) in zip(axes[0], tables.items(), strict=True):
         with np.errstate(invalid="ignore", divide="ignore"):
             matrix = np.corrcoef(table, rowvar=False)
         axis.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-        write_values(axis, matrix, "z.2f", dark=np.abs(matrix) > 0.6)
+        drawing.write_values(axis, matrix, "z.2f", dark=np.abs(matrix) > 0.6)
         names = [*trained[name][0].row.cells, RHO]
         axis.set_xticks(range(len(names)), names, rotation=90)
         axis.set_yticks(range(len(names)), names)
         axis.set_title(f"{name}: correlation over {len(table)} rows")
-    return save(figure, path)
+    return drawing.save(figure, path)
 
 
 _TITLES = {"spectrum": "singular values, all training rows", "class_spectrum": "the same, mean over classes"}
@@ -130,8 +123,8 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
         raise BadInput("The figure 'spectra' needs a row that was trained; this study has none.")
     pairs = list(dict.fromkeys(row.pair for row in shown))
     shown.sort(key=lambda row: (pairs.index(row.pair), row.style.hollow))
-    names = shortened([row.row.label for row in shown])
-    figure, axes = panels(1, 3, width=11, height=max(3.4, 0.8 + 0.2 * len(shown)), ratios=(1, 1, 1))
+    names = drawing.shortened([row.row.label for row in shown])
+    figure, axes = drawing.panels(1, 3, width=11, height=max(3.4, 0.8 + 0.2 * len(shown)), ratios=(1, 1, 1))
     draw_rows(axes[0, 0], shown, names, metric)
     hollow = " (hollow: with a regulariser)" if any(row.style.hollow for row in shown) else ""
     axes[0, 0].set_title(metric + hollow)
@@ -152,7 +145,7 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
         axis.set(yscale="log", xlabel="place", ylabel="share of the sum")
         axis.set_title(_TITLES[kind])
         axis.xaxis.get_major_locator().set_params(integer=True)
-        write_plainly(axis.yaxis)
+        drawing.write_plainly(axis.yaxis)
     labels = [f"{name} (rho {row.rho:.3f})" for name, row in zip(names, shown, strict=True)]
-    legend_beside(figure, axes[0, 1].get_lines(), labels)
-    return save(figure, path)
+    drawing.legend_beside(figure, axes[0, 1].get_lines(), labels)
+    return drawing.save(figure, path)

@@ -12,18 +12,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import (
-    GRID,
-    legend_beside,
-    limits,
-    ordered,
-    panel_grid,
-    panels,
-    save,
-    shortened,
-    spacing,
-    write_values,
-)
+from levelfield.reports.figures import _drawing as drawing
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
 from levelfield.settings import is_finite
@@ -72,26 +61,26 @@ def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
     values: dict[tuple[str, str], list[Any]] = {}
     for row in varied:
         values.setdefault((_test_set(row), _key(row)), []).append(_value(row))
-    width = max(4.4, 0.18 * max(len(ordered(ticks)) for ticks in values.values()))
-    figure, axes = panels(len(values), len(measures), width=width * len(measures), height=3.4 * len(values))
+    width = max(4.4, 0.18 * max(len(drawing.ordered(ticks)) for ticks in values.values()))
+    figure, axes = drawing.panels(len(values), len(measures), width=width * len(measures), height=3.4 * len(values))
     several = len({test_set for test_set, _ in values}) > 1
     handles: dict[str, Any] = {}
     for line, ((test_set, key), ticks) in zip(axes, values.items(), strict=True):
         there = [row for row in rows if _key(row) in (key, "") and test_set in (_test_set(row), "")]
         for axis, (name, measure) in zip(line, measures.items(), strict=True):
             known = [row for row in there if measure(row) is not None]
-            positions = _set_ticks(axis, ordered(ticks))
+            positions = _set_ticks(axis, drawing.ordered(ticks))
             for label in dict.fromkeys(row.label for row in known):
                 of_method = [row for row in known if row.label == label]
                 handles.setdefault(label, _draw_line(axis, of_method, measure, positions))
             if name == metric:
                 _draw_intervals(axis, known, metric, positions)
             shown = [value for row in known for value in (ends(row.cell(metric)) if name == metric else [measure(row)])]
-            axis.set(ylim=limits(shown), xlabel=key, ylabel=name, title=test_set if several else "")
-            axis.grid(axis="y", color=GRID)
+            axis.set(ylim=drawing.limits(shown), xlabel=key, ylabel=name, title=test_set if several else "")
+            axis.grid(axis="y", color=drawing.GRID)
     labels = [label for label in dict.fromkeys(row.label for row in rows) if label in handles]
-    legend_beside(figure, [handles[label] for label in labels], shortened(labels))
-    return save(figure, path)
+    drawing.legend_beside(figure, [handles[label] for label in labels], drawing.shortened(labels))
+    return drawing.save(figure, path)
 
 
 def _draw_line(axis: Any, rows: list[Drawn], measure: Measure, positions: dict[str, float]) -> Any:
@@ -121,9 +110,9 @@ def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, positions: dict[s
 
 def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
     """Set a tick at each value and nowhere else; returns the position of each value by its text."""
-    scale = spacing(values)
+    scale = drawing.spacing(values)
     positions = [float(index) if scale == "even" else float(value) for index, value in enumerate(values)]
-    texts = shortened([f"{value:,g}" if is_finite(value) else str(value) for value in values], 24)
+    texts = drawing.shortened([f"{value:,g}" if is_finite(value) else str(value) for value in values], 24)
     turned: dict[str, Any] = {}
     if sum(len(text) + 1 for text in texts) > CROWDED:
         turned = {"rotation": 90, "ha": "center"} if len(texts) > 12 else {"rotation": 35, "ha": "right"}
@@ -171,27 +160,27 @@ def _heat_maps(rows: list[Drawn], metric: str, path: Path) -> Path:
     varied = [row for row in rows if len(row.row.variation) == 2]
     methods = {label: [row for row in varied if row.label == label] for label in dict.fromkeys(r.label for r in varied)}
     ticks = {
-        label: [ordered([row.row.variation[key] for row in of_method]) for key in of_method[0].row.variation]
+        label: [drawing.ordered([row.row.variation[key] for row in of_method]) for key in of_method[0].row.variation]
         for label, of_method in methods.items()
     }
     width = max(3.4, 0.5 * max(len(across) for _, across in ticks.values()) + 1.2)
     height = max(2.6, 0.24 * max(len(down) for down, _ in ticks.values()) + 1.2)
-    figure, axes = panel_grid(len(methods), across=ACROSS, width=width, height=height, beside=0.8)
-    low, high = limits(row.cell(metric).mean for row in varied)
+    figure, axes = drawing.panel_grid(len(methods), across=ACROSS, width=width, height=height, beside=0.8)
+    low, high = drawing.limits(row.cell(metric).mean for row in varied)
     image: Any = None
-    for axis, (label, of_method), name in zip(axes, methods.items(), shortened(list(methods), 36), strict=True):
+    for axis, (label, of_method), name in zip(axes, methods.items(), drawing.shortened(list(methods), 36), strict=True):
         keys, (down, across) = list(of_method[0].row.variation), ticks[label]
         values = np.full((len(down), len(across)), np.nan)  # nan where a run is missing
         for row in of_method:
             position = down.index(row.row.variation[keys[0]]), across.index(row.row.variation[keys[1]])
             values[position] = row.cell(metric).mean
         image = axis.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
-        write_values(axis, values, ".3f", dark=values <= (low + high) / 2)
-        axis.set_xticks(range(len(across)), shortened([str(value) for value in across], 16))
-        axis.set_yticks(range(len(down)), shortened([str(value) for value in down], 16))
+        drawing.write_values(axis, values, ".3f", dark=values <= (low + high) / 2)
+        axis.set_xticks(range(len(across)), drawing.shortened([str(value) for value in across], 16))
+        axis.set_yticks(range(len(down)), drawing.shortened([str(value) for value in down], 16))
         below, beside = (key.removeprefix(f"methods.{label}.") for key in reversed(keys))
         axis.set(xlabel=below, ylabel=beside, title=name)
         if max(len(str(value)) for value in across) > 6:
             axis.tick_params(axis="x", rotation=35)
     figure.colorbar(image, ax=axes, shrink=0.8, label=metric)
-    return save(figure, path)
+    return drawing.save(figure, path)
