@@ -84,10 +84,10 @@ from levelfield.data import corruptions, protocols
 from levelfield.embedder import backbones
 from levelfield.reports import figures
 
-objectives.register("theirs", objectives.Facts(paper="theirs", formula="|x|^2"))(Loss)
+objectives.register("theirs", objectives.ObjectiveFacts(paper="theirs", formula="|x|^2"))(Loss)
 miners.register("theirs", miners.MinerFacts(paper="theirs", rule="the first three"))(Miner)
 batching.register("theirs", "any images")(Batches)
-evaluation.register("theirs", evaluation.Facts("retrieval", "whether there is anything to find"))(hits)
+evaluation.register("theirs", evaluation.MetricFacts("retrieval", "whether there is anything to find"))(hits)
 data.register("theirs", data.DatasetFacts("eight images"))(dataset)
 protocols.register("theirs", "halves")(protocol)
 corruptions.register("theirs")(corruption)

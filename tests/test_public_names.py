@@ -18,15 +18,15 @@ from one_process import tool
 NAMES = {
     "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry library load methods
         miners objectives papers randomness reports shipping studies testing training trusting tuning""",
-    "levelfield.objectives": """CrossBatchMemory Facts LossInputs Objective ShardedClasses as_objective create describe
-        names register""",
+    "levelfield.objectives": """CrossBatchMemory LossInputs Objective ObjectiveFacts ShardedClasses as_objective create
+        describe names register""",
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
     "levelfield.batching": """Batching Choice Fit Layout PlanReport Promise check_fit create describe fit_batch
         fits names register report""",
     "levelfield.geometry": "Geometry gather unit",
-    "levelfield.evaluation": """ClassMeans Compacted Definition Density Division Evaluation Facts Interval Rate Rates
-        Representation Sample Shards Signature Threshold Unknowns alignment class_spectra class_spectrum compact
+    "levelfield.evaluation": """ClassMeans Compacted Definition Density Division Evaluation Interval MetricFacts Rate
+        Rates Representation Sample Shards Signature Threshold Unknowns alignment class_spectra class_spectrum compact
         create density describe evaluate in_processes joined kmeans names on_ray paired_differences parse
         register same_or_not spectral_decay spectrum split uniformity unknowns""",
     "levelfield.data": """Catalog CatalogFacts DatasetFacts Fold as_rgb check_images create default_cache_folder
@@ -40,7 +40,7 @@ NAMES = {
         read_study resolve""",
     "levelfield.reports": "Report as_csv as_markdown compare finish show with_published write_all",
     "levelfield.shipping": "Exported Index OnnxModel add_to_index build_index export load remembered",
-    "levelfield.library": "FOLDER Facts content copy describe name_of names path",
+    "levelfield.library": "FOLDER StudyFacts content copy describe name_of names path",
     "levelfield.papers": "presets published toy",
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict applicable broken_laws
         check_objective degenerate findings ordinary verdicts""",

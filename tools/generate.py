@@ -205,7 +205,7 @@ def gallery() -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _settings(fact: objectives.Facts) -> str:
+def _settings(fact: objectives.ObjectiveFacts) -> str:
     rows = []
     for key, default in fact.defaults.items():
         if default is not inspect.Parameter.empty and key not in ("generator", "num_classes", "dim"):

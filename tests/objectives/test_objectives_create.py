@@ -13,7 +13,7 @@ import torch
 from levelfield import miners, objectives
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.miners import create as create_miner
-from levelfield.objectives import Facts, LossInputs, Objective
+from levelfield.objectives import LossInputs, Objective, ObjectiveFacts
 from levelfield.objectives._contract import register
 from levelfield.papers import presets as _presets
 from levelfield.settings import Positive
@@ -128,7 +128,7 @@ def test_what_is_no_module_is_refused(mine: str) -> None:
 def test_a_name_registered_twice_is_an_error() -> None:
     with pytest.raises(LevelfieldError, match="'margin' is registered twice"):
 
-        @register("margin", Facts(paper="-", formula="-"))
+        @register("margin", ObjectiveFacts(paper="-", formula="-"))
         class Other(Objective):
             pass
 

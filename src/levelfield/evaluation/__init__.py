@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from levelfield.evaluation.metrics.dispersion import density as density
     from levelfield.evaluation.metrics.dispersion import uniformity as uniformity
     from levelfield.evaluation.metrics.kmeans import kmeans as kmeans
-    from levelfield.evaluation.metrics.registry import Facts as Facts
+    from levelfield.evaluation.metrics.registry import MetricFacts as MetricFacts
     from levelfield.evaluation.metrics.registry import create as create
     from levelfield.evaluation.metrics.registry import describe as describe
     from levelfield.evaluation.metrics.registry import names as names

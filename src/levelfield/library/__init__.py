@@ -17,7 +17,7 @@ from levelfield.errors import unknown
 from levelfield.files.plain_yaml import read_yaml_file
 from levelfield.wording import natural
 
-__all__ = ["FOLDER", "Facts", "content", "copy", "describe", "name_of", "names", "path"]
+__all__ = ["FOLDER", "StudyFacts", "content", "copy", "describe", "name_of", "names", "path"]
 
 FOLDER = Path(__file__).parent  # where the study files are
 SEE = "levelfield list studies"
@@ -28,7 +28,7 @@ _EXTENDS = re.compile(r"^extends: *(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Facts:
+class StudyFacts:
     """Facts of a study, known before it is run."""
 
     what: str
@@ -67,7 +67,7 @@ def copy(name: str) -> str:
     return _EXTENDS.sub(named, path(name).read_text(encoding="utf-8"))
 
 
-def describe(name: str) -> Facts:
+def describe(name: str) -> StudyFacts:
     """Topic and requirements of a study.
 
     >>> describe("demo").needs, describe("lim2022/table5").needs
@@ -95,7 +95,7 @@ def describe(name: str) -> Facts:
             needs += [f"weights of {' and '.join(weights)}"] if weights else []
         needs[-1] += " (--mini: levelfield[demo])" if "mini" in study or "mini" in base else ""
     needs += [f"levelfield[{_EXTRAS[network]}]" for network in varied if network in _EXTRAS]
-    return Facts(study["about"], ", ".join(needs), str(path(name)), tuple(data))
+    return StudyFacts(study["about"], ", ".join(needs), str(path(name)), tuple(data))
 
 
 def name_of(file: Path) -> str | None:

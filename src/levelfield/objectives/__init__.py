@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from levelfield.index import lazy
 
 if TYPE_CHECKING:
-    from levelfield.objectives._contract import Facts as Facts
     from levelfield.objectives._contract import LossInputs as LossInputs
     from levelfield.objectives._contract import Objective as Objective
+    from levelfield.objectives._contract import ObjectiveFacts as ObjectiveFacts
     from levelfield.objectives._contract import register as register
     from levelfield.objectives._create import as_objective as as_objective
     from levelfield.objectives._create import create as create

@@ -23,7 +23,7 @@ from levelfield.settings import accepted, check_calls
 
 
 @dataclass(frozen=True)
-class Facts:
+class ObjectiveFacts:
     """Facts of an objective, from which tables, `levelfield list` and the ledger are generated."""
 
     paper: str
@@ -59,7 +59,7 @@ class Objective(nn.Module):
     Without a `generator` the objective uses its own, created from seed 0 and saved in `state_dict`.
     """
 
-    facts: ClassVar[Facts] = Facts(paper="", formula="", tuples="pairs")
+    facts: ClassVar[ObjectiveFacts] = ObjectiveFacts(paper="", formula="", tuples="pairs")
     active: Tensor | int | None = None  # number of non-zero tuples or terms in the last call
     dim: int | None = None  # required row length; None: any
     num_classes: int | None = None  # labels must be 0 to num_classes - 1; None: any labels
@@ -283,7 +283,7 @@ registry = Registry[nn.Module]("objective", "objectives", home="levelfield.objec
 _Entry = TypeVar("_Entry", bound=type)
 
 
-def register(name: str, facts: Facts) -> Callable[[_Entry], _Entry]:
+def register(name: str, facts: ObjectiveFacts) -> Callable[[_Entry], _Entry]:
     """Decorator: register an objective class under `name` with its facts."""
 
     def enter(entry: _Entry) -> _Entry:

@@ -14,7 +14,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
 from levelfield.miners._pml import as_pml_indices, make_pml, pml_settings
-from levelfield.objectives._contract import Facts, LossInputs, Objective, registry
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, registry
 from levelfield.papers.presets import preset_row, presets
 from levelfield.randomness import drawn_from, stream
 from levelfield.registry import is_pml_reference, load_from_pml
@@ -24,7 +24,7 @@ names = registry.names  # the names of all objectives
 _PML_DIM = ("embedding_size", "descriptors_dim")  # pytorch-metric-learning's names of the embedding size
 
 
-def describe(name: str) -> Facts:
+def describe(name: str) -> ObjectiveFacts:
     """The facts of the objective `name`: paper, formula, defaults, batch layout, suitable miners, search ranges, and
     each paper's settings per dataset.
 
@@ -35,7 +35,7 @@ def describe(name: str) -> Facts:
     """
     if is_pml_reference(name):
         return _pml_facts(name)
-    facts: Facts | None = registry.facts(name)
+    facts: ObjectiveFacts | None = registry.facts(name)
     if facts is None:
         raise BadInput(f"'{name}' is registered without facts: see `levelfield.objectives.register`.")
     return replace(facts, presets=presets(name))
@@ -169,7 +169,9 @@ class Plain(Objective):
 class PMLLoss(Objective):
     """A loss of pytorch-metric-learning, with our tuples and miners; its random numbers come from the generator."""
 
-    facts = Facts(paper="pytorch-metric-learning", formula="see its documentation", tuples="pairs", weights=False)
+    facts = ObjectiveFacts(
+        paper="pytorch-metric-learning", formula="see its documentation", tuples="pairs", weights=False
+    )
 
     def __init__(self, loss: nn.Module, *, miner: MinerChoice | None = None) -> None:
         super().__init__(miner=miner)
@@ -205,7 +207,7 @@ def _pml_objective(
         return PMLLoss(make_pml(reference, "losses", {**needed, **settings}), miner=miner)
 
 
-def _pml_facts(reference: str) -> Facts:
+def _pml_facts(reference: str) -> ObjectiveFacts:
     takes = pml_settings(load_from_pml(reference, "losses"))
     needs = tuple(name for name in ("num_classes", "dim") if {name, *(_PML_DIM if name == "dim" else ())} & set(takes))
     defaults = {name: value for name, value in takes.items() if value is not Parameter.empty}

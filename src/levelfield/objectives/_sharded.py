@@ -18,7 +18,7 @@ from levelfield.distributed.gathering import from_each, shared
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadSpecification, unknown
 from levelfield.labels import on_device, on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, Objective, sum_of
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, sum_of
 from levelfield.objectives._create import create
 from levelfield.objectives._parts.class_scores import LOWEST, ClassScores, Gradients, differentiable, log_sum_of_others
 from levelfield.objectives._parts.closed import LOG2_E, wants_slope
@@ -49,7 +49,7 @@ class ShardedClasses(Objective):
     (True, torch.Size([1000, 8]))
     """
 
-    facts = Facts(
+    facts = ObjectiveFacts(
         paper="An et al. 2021 (partial FC)", formula="that of the undivided objective", least=(1, 1), weights=False
     )
     num_classes: int

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table, hide_, on_host, positive_pairs, to_device
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import LOG2_E, back_to_rows, closed
 from levelfield.objectives._parts.sums import (
     exponential_sums_,
@@ -51,7 +51,7 @@ def strengths(alpha: float) -> tuple[float, float]:
 
 @register(
     "angular",
-    Facts(
+    ObjectiveFacts(
         paper="Wang et al. 2017",
         equation="fehervari2019 eq. 4-5; roth2020 eq. 5",
         formula="npair_weight n_pair + angular_weight mean_(a,p) log(1 + sum_n e^(4 tan^2(alpha) (x_a + x_p).x_n "

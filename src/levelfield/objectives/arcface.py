@@ -9,7 +9,7 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import NotNegative, Positive
 
@@ -37,7 +37,7 @@ def cosine_with_margin(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) ->
 
 @register(
     "arcface",
-    Facts(
+    ObjectiveFacts(
         paper="Deng et al. 2019 in the form of Roth et al. 2020 (roth2020)",
         equation="roth2020 eq. 6 (printed with errors)",
         formula="mean_i CE(scale cos(angle(x_i, p_c) + margin [c = y_i]), y_i)",

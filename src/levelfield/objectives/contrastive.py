@@ -12,7 +12,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import Reduction, mean
 from levelfield.settings import Share
@@ -32,7 +32,7 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
 
 @register(
     "contrastive",
-    Facts(
+    ObjectiveFacts(
         paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (roth2020)",
         equation="roth2020 eq. 1",
         formula="mean_pos [d - pos_margin]+ + mean_neg [neg_margin - d]+",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import NotNegative, Positive
 
@@ -22,7 +22,7 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
 
 @register(
     "cosface",
-    Facts(
+    ObjectiveFacts(
         paper="Wang et al. 2018 (CosFace)",
         equation="Wang et al. 2018 eq. 4",
         formula="mean_i CE(scale (cos(x_i, p_c) - margin [c = y_i]), y_i)",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives.histogram import soft_counts
 from levelfield.settings import Count
 
@@ -25,7 +25,7 @@ def average_precision(positive: Tensor, others: Tensor, positives: Tensor) -> Te
 
 @register(
     "fast_ap",
-    Facts(
+    ObjectiveFacts(
         paper="Cakir et al. 2019",
         equation="Cakir et al. 2019 eq. 6-8",
         formula="1 - mean_i 1/|P(i)| sum_l h+_l H+_l / H_l, h: histograms of d^2 with `bins` intervals on [0, 4]",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, put_
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import closed
 from levelfield.objectives._parts.sums import log_sum_exp, mean_norm, negatives, norms
 
@@ -28,7 +28,7 @@ def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tenso
 
 @register(
     "generalized_lifted",
-    Facts(
+    ObjectiveFacts(
         paper="Hermans et al. 2017",
         equation="roth2020 eq. 3",
         formula="mean_a [log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ + nu mean_i |x_i|^nu_power",

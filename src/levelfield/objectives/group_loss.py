@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import ClassObjective, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.settings import Natural, NotNegative, Positive
@@ -106,7 +106,7 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
 
 @register(
     "group_loss",
-    Facts(
+    ObjectiveFacts(
         paper="Elezi et al. 2020",
         equation="Elezi et al. 2020 and the released code",
         formula="mean_i -log(X_i,y + eps) + mean_i CE(z_i, y), X <- X * (W X), W = [correlation]+, z = rows . weight",

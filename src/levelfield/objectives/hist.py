@@ -13,7 +13,7 @@ from torch.nn import functional
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import ClassObjective, mean_entropy, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
@@ -98,7 +98,7 @@ class Steps(NamedTuple):
 
 @register(
     "hist",
-    Facts(
+    ObjectiveFacts(
         paper="Lim et al. 2022 (lim2022)",
         equation="lim2022 section 3 and the released code, which clamps the log variances",
         formula="mean_i CE(-tau D_i, y) + lambda_s mean_i CE(HGNN(z, G)_i, y)\n"

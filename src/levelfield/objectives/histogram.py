@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 
 
 def overlap(positive: Tensor, negative: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
 
 @register(
     "histogram",
-    Facts(
+    ObjectiveFacts(
         paper="Ustinova & Lempitsky 2016",
         equation="roth2020 eq. 7-9",
         formula="sum_r h-(r) sum_{q<=r} h+(q), h: histograms of the similarities with `bins` nodes on [-1, 1]",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, put_
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import closed
 from levelfield.objectives._parts.sums import log_sum_exp, mean, negatives
 
@@ -28,7 +28,7 @@ def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float)
 
 @register(
     "lifted_structure",
-    Facts(
+    ObjectiveFacts(
         paper="Oh Song et al. 2016",
         equation="fehervari2019 eq. 2",
         formula="1/(2|P|) sum_P [log(sum_k e^(margin - d_ik) + sum_l e^(margin - d_jl)) + d_ij]+^2",

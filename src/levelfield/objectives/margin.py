@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.settings import NotNegative, Share
 
 
@@ -25,7 +25,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
 
 @register(
     "margin",
-    Facts(
+    ObjectiveFacts(
         paper="Wu et al. 2017",
         equation="Wu et al. 2017 eq. 5; roth2020 eq. 10",
         formula="sum([d_ap - beta + margin]+ + [beta - d_an + margin]+) / number of terms above 0",

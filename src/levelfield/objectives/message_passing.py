@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.messages import Choices, Drop, Network, Step, dropout, nothing_dropped, standardised
 from levelfield.objectives._parts.proxies import ClassObjective, mean_entropy, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
@@ -34,7 +34,7 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
 
 @register(
     "message_passing",
-    Facts(
+    ObjectiveFacts(
         paper="Seidenschwarz et al. 2021 (seidenschwarz2021)",
         equation="seidenschwarz2021 eq. 2-4, J; the released code where the paper is silent",
         formula="CE(W norm(h_i) / T, y_i) + CE((V x_i + b) / T, y_i), h = messages among all x / |x| of the batch",

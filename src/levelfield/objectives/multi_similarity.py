@@ -11,7 +11,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
 from levelfield.miners.multi_similarity import kept_pairs
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import LOG2_E, closed
 from levelfield.objectives._parts.sums import log_one_plus_sum_exp
 from levelfield.settings import Positive
@@ -35,7 +35,7 @@ def multi_similarity_terms(
 
 @register(
     "multi_similarity",
-    Facts(
+    ObjectiveFacts(
         paper="Wang et al. 2019",
         equation="roth2020 eq. 11-12",
         formula="1/b sum_i [ 1/alpha log(1 + sum_pos e^(-alpha (s - base))) "

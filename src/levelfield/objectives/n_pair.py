@@ -12,7 +12,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table, on_host, positive_pairs, put_, to_device
 from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import attached, closed, through_unit
 from levelfield.objectives._parts.sums import log_one_plus_exp, log_sum_exp, mean, mean_norm, negatives, norms
 
@@ -114,7 +114,7 @@ class PairForms(Objective):
 
 @register(
     "n_pair",
-    Facts(
+    ObjectiveFacts(
         paper="Sohn 2016",
         equation="roth2020 eq. 4; fehervari2019 eq. 3",
         formula="1/b sum_a sum_p log(1 + sum_n e^(s_an - s_ap)) + nu mean_i |x_i|^nu_power",

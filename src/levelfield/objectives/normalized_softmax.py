@@ -9,14 +9,14 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from levelfield.labels import to_device
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import ProxyObjective, Smoothing, mean_entropy, smoothing_over_all
 from levelfield.settings import Positive, Share
 
 
 @register(
     "normalized_softmax",
-    Facts(
+    ObjectiveFacts(
         paper="Zhai & Wu 2019",
         equation="roth2020 eq. 19, fehervari2019 eq. 15 (both printed with errors)",
         formula="mean_i CE(cos(x_i, p_c) / temperature, y_i)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
 from levelfield.settings import Positive
@@ -12,7 +12,7 @@ from levelfield.settings import Positive
 
 @register(
     "nt_xent",
-    Facts(
+    ObjectiveFacts(
         paper="Sohn 2016; Chen et al. 2020 (SimCLR), with labels as in PML",
         equation="Chen et al. 2020 eq. 1",
         formula="mean over (a, p) of log(1 + sum_n e^((s_an - s_ap) / temperature))",

@@ -11,7 +11,7 @@ from torch.nn import functional
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.sums import mean
 
 
@@ -81,7 +81,7 @@ def prototypical_terms(
 
 @register(
     "prototypical",
-    Facts(
+    ObjectiveFacts(
         paper="Snell et al. 2017",
         equation="fehervari2019 eq. 13 (printed with d for d^2)",
         formula="mean_q -log softmax_c(-d^2(x_q, mean of the support of c))[y_q]",

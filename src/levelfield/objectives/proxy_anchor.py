@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.class_scores import ClassScores, Gradients, differentiable
 from levelfield.objectives._parts.closed import LOG2_E, wants_slope
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
@@ -33,7 +33,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
 
 @register(
     "proxy_anchor",
-    Facts(
+    ObjectiveFacts(
         paper="Kim et al. 2020",
         equation="Kim et al. 2020 eq. 4",
         formula="1/|C+| sum_c log(1 + sum_{y=c} e^(-alpha (s - delta))) "

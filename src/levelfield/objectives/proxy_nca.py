@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, Smoothing, mean_entropy, smoothing_over_all
 from levelfield.settings import NotNegative, Positive, Share
 
@@ -26,7 +26,7 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
 
 @register(
     "proxy_nca",
-    Facts(
+    ObjectiveFacts(
         paper="Movshovitz-Attias et al. 2017",
         equation="fehervari2019 eq. 14, roth2020 eq. 13 (d is the squared distance)",
         formula="mean_i scale D_iy + log sum_{c != y} e^(-scale D_ic), D = |u(x) - u(p)|^2",
@@ -83,7 +83,7 @@ class ProxyNCA(ProxyObjective):
 
 @register(
     "proxy_nca_pp",
-    Facts(
+    ObjectiveFacts(
         paper="Teh et al. 2020",
         equation="Teh et al. 2020 eq. 8",
         formula="mean_i CE(-|u(x_i) - u(p_c)|^2 / temperature, y_i)",

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
 from levelfield.settings import Positive
 
@@ -25,7 +25,7 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
 
 @register(
     "proxy_triplet",
-    Facts(
+    ObjectiveFacts(
         paper="Fehérvári et al. 2019 (fehervari2019)",
         equation="fehervari2019 section 2.9",
         formula="mean_i sum_{c != y} [scale D_iy - scale D_ic + margin]+, D = |u(x) - u(p)|^2",

@@ -10,7 +10,7 @@ from levelfield.geometry import Geometry, widest
 from levelfield.labels import ClassTable, class_masks, class_table, hide_, positive_pairs, put_, row_blocks, to_device
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import mean
 from levelfield.objectives.triplet import Hinges, all_hinges, count_below, sum_over_triplets
@@ -54,7 +54,7 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
 
 @register(
     "quadruplet",
-    Facts(
+    ObjectiveFacts(
         paper="Chen et al. 2017",
         equation="roth2020 eq. 14",
         formula="mean [d_ap - d_an + margin1]+ + mean [d_ap - d_ln + margin2]+, l of a third class",

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.sums import Reduction
 from levelfield.settings import NotNegative, number
 
@@ -30,7 +30,7 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
 
 @register(
     "ranked_list",
-    Facts(
+    ObjectiveFacts(
         paper="Wang et al. 2019 (Ranked List Loss)",
         equation="fehervari2019 eq. 6-9",
         formula="mean_i [ mean_P* (d - (alpha - margin)) + lam sum_N* w (alpha - d) / sum_N* w ], "

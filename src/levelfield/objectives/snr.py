@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit
 from levelfield.objectives._parts.sums import Reduction, mean
 from levelfield.objectives.contrastive import all_pairs, means_of_sides, sides_of
@@ -54,7 +54,7 @@ class Signals:
 
 @register(
     "snr",
-    Facts(
+    ObjectiveFacts(
         paper="Yuan et al. 2019",
         equation="roth2020 eq. 15",
         formula="mean over active triplets [D_ap - D_an + margin]+ + lam mean_i |sum_m x_im|, "

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry, unit
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.class_scores import ClassScores, Gradients, differentiable, log_sum_of_others
 from levelfield.objectives._parts.closed import LOG2_E
 from levelfield.objectives._parts.proxies import ClassObjective, ProxyInit, mean_entropy, start_proxies
@@ -42,7 +42,7 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
 
 @register(
     "soft_triple",
-    Facts(
+    ObjectiveFacts(
         paper="Qian et al. 2019",
         equation="roth2020 eq. 16-18 (printed with errors); Qian et al. 2019 eq. 8",
         formula="mean_i CE(la (S_ic - delta [c = y_i]), y_i) + tau spread(centers), "

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._contract import LossInputs, ObjectiveFacts, register
 from levelfield.objectives._parts.proxies import (
     ClassObjective,
     ProxyInit,
@@ -30,7 +30,7 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
 
 @register(
     "softmax",
-    Facts(
+    ObjectiveFacts(
         paper="cross-entropy; Seidenschwarz et al. 2021 (seidenschwarz2021) with smoothing and temperature",
         equation="seidenschwarz2021 section 3 (auxiliary loss)",
         formula="mean_i CE((w_c . x_i + bias_c) / temperature, y_i)",

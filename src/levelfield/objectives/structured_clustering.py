@@ -18,7 +18,7 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.settings import Natural, NotNegative
 
 Inference = Literal["exact", "greedy", "greedy_pam"]
@@ -30,7 +30,7 @@ MOST_SUBSETS = 1_000_000
 
 @register(
     "structured_clustering",
-    Facts(
+    ObjectiveFacts(
         paper="Oh Song et al. 2017",
         equation="fehervari2019 eq. 10-12",
         formula="[max_S (F(S) + gamma (1 - NMI(S, y))) - F(classes)]+, F(S) = -sum_i min_{j in S} d_ij",

@@ -12,7 +12,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, positive_pairs, put_, row_blocks
 from levelfield.miners import MinerChoice, Semihard
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import LossInputs, Objective, ObjectiveFacts, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks
 from levelfield.settings import Share
@@ -32,7 +32,7 @@ def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0
 
 @register(
     "triplet",
-    Facts(
+    ObjectiveFacts(
         paper="Schroff et al. 2015",
         equation="fehervari2019 eq. 1, roth2020 eq. 2",
         formula="mean [d_ap - d_an + margin]+",

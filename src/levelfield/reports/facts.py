@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.objectives import Facts
+from levelfield.objectives import ObjectiveFacts
 
 
 def first_fact(describe: Callable[[str], Any], name: str) -> str:
@@ -28,7 +28,7 @@ def first_fact(describe: Callable[[str], Any], name: str) -> str:
 
 def all_facts(name: str, facts: Any) -> RenderableType:
     """All facts about `name`."""
-    if isinstance(facts, Facts):
+    if isinstance(facts, ObjectiveFacts):
         return _objective(name, facts)
     if isinstance(facts, str) or not dataclasses.is_dataclass(facts):
         return Text(f"{name}: {facts}")
@@ -64,7 +64,7 @@ def as_written(value: Any) -> str:
 
 
 def as_range(search_range: Any) -> str:
-    """A search range of `Facts.search` in words.
+    """A search range of `ObjectiveFacts.search` in words.
 
     >>> as_range((0.02, 0.5, "log")), as_range([False, True])
     ('0.02 to 0.5 (log)', 'false, true')
@@ -76,7 +76,7 @@ def as_range(search_range: Any) -> str:
     return ", ".join(map(as_written, search_range))
 
 
-def _objective(name: str, facts: Facts) -> RenderableType:
+def _objective(name: str, facts: ObjectiveFacts) -> RenderableType:
     known = {
         "loss": facts.formula,
         "paper": facts.paper,

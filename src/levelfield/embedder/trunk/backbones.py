@@ -35,7 +35,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class BackboneFacts:
     """Facts about a backbone without its weights.
 
     image: the image size it was trained with. patch: other sizes must be multiples of it. token: whether it has a class
@@ -53,7 +53,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Backbone(Facts):
+class Backbone(BackboneFacts):
     """A network in eval mode without its classifier, and the image format it expects."""
 
     network: nn.Module
@@ -113,7 +113,7 @@ def installable() -> list[str]:
     return [name for name in networks.names() if weights_of(name).pretrained is not None]
 
 
-def describe(name: str) -> Facts:
+def describe(name: str) -> BackboneFacts:
     """Stages and expected image format of a backbone, without its weights."""
     return _facts(name, _random(name))
 
@@ -164,9 +164,9 @@ def _without_classifier(name: str, network: nn.Module, weights_digest: str = "")
     return Backbone(**vars(facts), network=network.eval(), weights_digest=weights_digest)
 
 
-def _facts(name: str, network: nn.Module) -> Facts:
+def _facts(name: str, network: nn.Module) -> BackboneFacts:
     config, division = _config(network), divide(network)
-    return Facts(
+    return BackboneFacts(
         name=name,
         stages=division.stage_names,
         mean=tuple(config.get("mean", (0.485, 0.456, 0.406))),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.metrics.registry import Facts, register
+from levelfield.evaluation.metrics.registry import MetricFacts, register
 
 _CELLS = 2048  # intersection sizes processed at a time, for all clusters: some megabytes
 
@@ -43,7 +43,7 @@ def tabulate(labels: Array, clusters: Array) -> Contingency:
 
 @register(
     "nmi",
-    Facts(
+    MetricFacts(
         "clustering",
         "mutual information between classes and clusters, divided by the mean of their "
         "entropies (k-means, as many clusters as classes)",
@@ -65,7 +65,7 @@ def nmi(table: Contingency, *, form: str = "arithmetic") -> float:
     return mutual_information(table) / mean
 
 
-@register("ami", Facts("clustering", "mutual information above chance, divided by its maximum above chance"))
+@register("ami", MetricFacts("clustering", "mutual information above chance, divided by its maximum above chance"))
 def ami(table: Contingency, *, form: None = None) -> float:
     if table.trivial:
         return 1.0
@@ -76,7 +76,9 @@ def ami(table: Contingency, *, form: None = None) -> float:
     return (mutual_information(table) - chance) / (min(gap, -smallest) if gap < 0 else max(gap, smallest))
 
 
-@register("ari", Facts("clustering", "share of sample pairs on which classes and clusters agree, corrected for chance"))
+@register(
+    "ari", MetricFacts("clustering", "share of sample pairs on which classes and clusters agree, corrected for chance")
+)
 def ari(table: Contingency, *, form: None = None) -> float:
     both, in_class, in_cluster = _pairs(table.cells), _pairs(table.classes), _pairs(table.clusters)
     split, joined = in_class - both, in_cluster - both
@@ -87,7 +89,8 @@ def ari(table: Contingency, *, form: None = None) -> float:
 
 
 @register(
-    "f1", Facts("clustering", "harmonic mean of pair precision and pair recall, over pairs of samples in one cluster")
+    "f1",
+    MetricFacts("clustering", "harmonic mean of pair precision and pair recall, over pairs of samples in one cluster"),
 )
 def f1(table: Contingency, *, form: None = None) -> float:
     all_pairs = _pairs(table.classes) + _pairs(table.clusters)

@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.errors import unknown
 from levelfield.evaluation.inputs import Array, Arrays
 from levelfield.evaluation.metrics.geometry import Points, cached, pair_sum, pairs_of
-from levelfield.evaluation.metrics.registry import Facts, Number, register
+from levelfield.evaluation.metrics.registry import MetricFacts, Number, register
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.progress import SILENT_STAGE, Stage
 
@@ -67,7 +67,8 @@ def uniformity(rows: Arrays, t: float = 2.0) -> float:
 
 
 @register(
-    "intra_distance", Facts("geometry", "mean over classes of the mean distance within the class", distances=DISTANCES)
+    "intra_distance",
+    MetricFacts("geometry", "mean over classes of the mean distance within the class", distances=DISTANCES),
 )
 @cached
 def intra(points: Points) -> float:
@@ -87,7 +88,7 @@ def intra(points: Points) -> float:
     return math.fsum(means) / len(means) if means else math.nan
 
 
-@register("inter_distance", Facts("geometry", "mean distance between the means of classes", distances=DISTANCES))
+@register("inter_distance", MetricFacts("geometry", "mean distance between the means of classes", distances=DISTANCES))
 @cached
 def inter(points: Points) -> float:
     count = len(points.classes)
@@ -109,14 +110,14 @@ def inter(points: Points) -> float:
     return points.scale * (distances / pairs_of(count))
 
 
-@register("density", Facts("geometry", "intra_distance divided by inter_distance", distances=DISTANCES))
+@register("density", MetricFacts("geometry", "intra_distance divided by inter_distance", distances=DISTANCES))
 def ratio(points: Points, *, form: None = None) -> float:
     return float(intra(points) / max(inter(points), 1e-8))
 
 
 @register(
     "alignment",
-    Facts(
+    MetricFacts(
         "geometry",
         "mean of |x - y|^alpha over the pairs of one class, rows of unit length",
         numbers={"alpha": _ALPHA},
@@ -138,7 +139,7 @@ def _alignment(points: Points, *, form: None = None, alpha: float) -> float:
 
 @register(
     "uniformity",
-    Facts(
+    MetricFacts(
         "geometry",
         "log of the mean of exp(-t |x - y|^2) over all pairs, rows of unit length",
         numbers={"t": _T},

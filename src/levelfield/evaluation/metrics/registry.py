@@ -15,7 +15,7 @@ from levelfield.registry import Registry, is_file_reference
 
 registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
 register = registry.register
-"""Decorator: register a function of ranks, clusters or points under a name, with its `Facts`."""
+"""Decorator: register a function of ranks, clusters or points under a name, with its `MetricFacts`."""
 names = registry.names
 """The names of all metrics; K is any positive integer."""
 USUAL = ("recall", "r_precision", "map@r", "map", "mrr")
@@ -52,7 +52,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Facts:
+class MetricFacts:
     """Facts of a metric. `kind`: `retrieval` (one value per query), `clustering` (one value per k-means start) or
     `geometry` (one value for the whole set).
 
@@ -80,14 +80,14 @@ class Metric:
     k: int | None
     form: str | None
     numbers: Mapping[str, float]
-    facts: Facts = field(repr=False)
+    facts: MetricFacts = field(repr=False)
     compute: Callable[..., Any] = field(repr=False, compare=False)
     kind: str = field(repr=False)
 
 
-def describe(name: str) -> Facts:
+def describe(name: str) -> MetricFacts:
     """Facts of a metric, such as those of "recall@K" for "recall@10"."""
-    facts: Facts = registry.facts(name) if name in registry else parse(name).facts
+    facts: MetricFacts = registry.facts(name) if name in registry else parse(name).facts
     return facts
 
 
@@ -115,7 +115,7 @@ def parse(name: str) -> Metric:
     if k is not None and not 1 <= k <= _MAX_NEIGHBOURS:
         raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MAX_NEIGHBOURS}, not {k}.")
     compute = registry.get(entry)
-    facts = registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
+    facts = registry.facts(entry) or MetricFacts("retrieval", inspect.getdoc(compute) or "")
     has_forms = form is not None or facts.forms or facts.numbers
     choice, numbers = _form(base, name, form, facts) if has_forms else (None, {})
     return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
@@ -125,7 +125,7 @@ create = parse
 """Alias of `parse`, under the name that all registries use."""
 
 
-def _form(base: str, name: str, text: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
+def _form(base: str, name: str, text: str | None, facts: MetricFacts) -> tuple[str | None, dict[str, float]]:
     """Form and numbers between the brackets, with defaults for the others."""
     forms: list[str] = []
     numbers: dict[str, float] = {}

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.metrics.registry import Facts, Metric, register
+from levelfield.evaluation.metrics.registry import Metric, MetricFacts, register
 from levelfield.evaluation.search.arrangement import EVERYWHERE, Counts, TieGroups, tie_groups
 
 
@@ -17,7 +17,7 @@ def _first_r(positives: Array, k: int | None) -> Array:
     return positives
 
 
-@register("recall@K", Facts("retrieval", "share of queries with a positive among the K nearest", reach=0))
+@register("recall@K", MetricFacts("retrieval", "share of queries with a positive among the K nearest", reach=0))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group.
 
@@ -28,14 +28,16 @@ def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     return _over_nearest(groups, values, partial(_some_hit, k=k))
 
 
-@register("precision@K", Facts("retrieval", "positives among the first K, divided by K", reach=lambda positives, k: k))
+@register(
+    "precision@K", MetricFacts("retrieval", "positives among the first K, divided by K", reach=lambda positives, k: k)
+)
 def precision(groups: TieGroups, *, k: int, form: None = None) -> Array:
     return hits_within(groups, k) / k
 
 
 @register(
     "r_precision",
-    Facts("retrieval", "positives among the first R, divided by R, the number of positives", reach=_first_r),
+    MetricFacts("retrieval", "positives among the first R, divided by R, the number of positives", reach=_first_r),
 )
 def r_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(hits_within(groups, groups.count), groups.count)
@@ -43,20 +45,20 @@ def r_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Arra
 
 @register(
     "map@r",
-    Facts("retrieval", "sum of the precisions at the positives among the first R, divided by R", reach=_first_r),
+    MetricFacts("retrieval", "sum of the precisions at the positives among the first R, divided by R", reach=_first_r),
 )
 def map_at_r(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.count), groups.count)
 
 
-@register("map", Facts("retrieval", "mean over the positives of the precision at their ranks in the whole list"))
+@register("map", MetricFacts("retrieval", "mean over the positives of the precision at their ranks in the whole list"))
 def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.gallery), groups.count)
 
 
 @register(
     "map@K",
-    Facts(
+    MetricFacts(
         "retrieval",
         "sum of the precisions at the positives among the first K; divided by R "
         "(positives), by R + 1 (released), or hits among K divided by K (equation)",
@@ -72,7 +74,7 @@ def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
 
 @register(
     "map@c",
-    Facts(
+    MetricFacts(
         "retrieval",
         "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 instead of R, as in the "
         "released code (released); or hits among the first c, divided by c (equation)",
@@ -87,7 +89,7 @@ def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
     return _share(hits_within(groups, size) if form == "equation" else precision_sum(groups, size), size)
 
 
-@register("mrr", Facts("retrieval", "1 / rank of the nearest positive", reach=0))
+@register("mrr", MetricFacts("retrieval", "1 / rank of the nearest positive", reach=0))
 def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
     return _over_nearest(groups, 1.0 / (groups.before[groups.nearest] + 1), _first_reciprocal)

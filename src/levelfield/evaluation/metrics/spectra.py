@@ -10,7 +10,7 @@ import torch
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.inputs import Array, Arrays
 from levelfield.evaluation.metrics.geometry import Points, cached
-from levelfield.evaluation.metrics.registry import Facts, Number, register
+from levelfield.evaluation.metrics.registry import MetricFacts, Number, register
 from levelfield.evaluation.search.threads import torch_threads
 
 DIRECTIONS = ("uniform-spectrum", "spectrum-uniform")
@@ -77,7 +77,7 @@ def class_spectrum(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> 
 
 @register(
     "rho",
-    Facts(
+    MetricFacts(
         "geometry",
         "spectral decay: divergence of the uniform distribution from the singular values; "
         "0 = all directions used equally, larger = more compressed (reverse: the other divergence; "
