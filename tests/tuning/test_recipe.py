@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from drawn_photos import make_photos
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
 from levelfield.studies.planning.own_photos import photos_content
-from levelfield.tuning.recipe import MethodScores, Recipe, training_content
+from levelfield.studies.specification.yaml_file import merged
+from levelfield.tuning.recipe import TRAINING, MethodScores, Recipe
 from levelfield.tuning.recipe_plan import EPOCHS, RANKING_STEPS, Amounts, Timing, make_plan, usual_time
 
 BIRDS = Amounts(train=5_864, validation=1_150, test=5_924, batch=60)
@@ -41,14 +41,6 @@ def test_more_time_or_cores_try_more_and_longer() -> None:
     assert _plan(45).sizes == tuple(SIZES)
 
 
-@pytest.mark.parametrize("minutes", [1, 10, 600])
-def test_each_rung_doubles_the_steps_of_half_of_the_methods(minutes: float) -> None:
-    rungs = _plan(minutes).rungs
-    for (steps, count), (longer, fewer) in pairwise(rungs):
-        assert longer == 2 * steps
-        assert fewer == -(-count // 2)
-
-
 def test_too_little_time_is_said_with_what_it_takes() -> None:
     assert "Even the shortest training makes it about" in _plan(1).lines()[-1]
     assert "shortest" not in " ".join(_plan(10).lines())
@@ -74,7 +66,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe_of(photos: Path, folder: Path, *overrides: str, limit: float = 300) -> Recipe:
-    content = {**training_content(photos_content()), "data": str(photos)}
+    content = merged(photos_content(), {"data": str(photos), "conditions": TRAINING})
     small = ["conditions.backbone=conv4", "conditions.weights=random", "conditions.batch=5x2", *overrides]
     fixed = {word.partition("=")[0] for word in overrides}
     return Recipe(parse_study(content, small), folder, limit, side=40, fixed=fixed)
@@ -113,7 +105,7 @@ def test_classes_that_judge_are_counted_where_they_are_held_out(photos: Path, tm
 
 def test_few_classes_compare_what_trains_nothing(tmp_path: Path) -> None:
     recipe = recipe_of(make_photos(tmp_path / "few", classes=8, each=4), tmp_path)
-    assert not recipe.can_judge
+    assert not recipe.judges
     assert [method.name for method in recipe.untrained_study.methods] == ["untrained", "start"]
     assert recipe.untrained_study.conditions.cut == "frozen"
 

@@ -122,16 +122,17 @@ def photos_recipe(
     spent: seconds since the command began.
     """
     from levelfield.methods import trains
-    from levelfield.studies.planning.own_photos import photos_content
+    from levelfield.studies.planning.own_photos import LARGEST_SHARE, photos_content
     from levelfield.studies.specification.methods import check_names
+    from levelfield.studies.specification.yaml_file import merged
     from levelfield.tuning.budget import Budget
-    from levelfield.tuning.recipe import Recipe, training_content
-    from levelfield.tuning.recipe_plan import LARGEST_SHARE, most_images
+    from levelfield.tuning.recipe import TRAINING, Recipe
+    from levelfield.tuning.recipe_plan import most_images
 
     limit = None if time_limit is None else Budget.parse(time_limit).seconds
     if time_limit is not None and limit is None:
         raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
-    base, fixed = training_content(photos_content()), _keys(overrides)
+    base, fixed = merged(photos_content(), {"conditions": TRAINING}), _keys(overrides)
     if "conditions" in fixed:
         raise BadSpecification("Training in stages fits the conditions: set single ones, e.g. conditions.image=96.")
     options = environment.options()

@@ -72,14 +72,8 @@ def compare_study(
     ):
         jobs = 0 if torchrun > 1 else jobs  # 0: in this process, together with the others
         progress = StudyBars(drawn, [run.title for run in runs])
-        outcome = execute(
-            resolved,
-            folder,
-            jobs=jobs,
-            progress=progress,
-            executor=executor,
-            warn=partial(error_console.print, soft_wrap=True),
-        )
+        warn = partial(error_console.print, soft_wrap=True)
+        outcome = execute(resolved, folder, jobs=jobs, progress=progress, executor=executor, warn=warn)
     with bar("making the page") as page_progress:
         report = finish_resolved(resolved, folder, page=output.page, compact=output.compact, progress=page_progress)
     report.show(console, full=output.full)
@@ -112,7 +106,7 @@ def search_study(
 
 def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> studies.Study | None:
     """Print the stages of a recipe and carry them out; returns the study of the last one. None after a dry run."""
-    if not recipe.can_judge:
+    if not recipe.judges:
         console.print(
             f"- None of the {recipe.classes} training classes can be held out, so nothing can say whether training "
             "helps: nothing is trained, however much time there is. With 16 classes or more, half of which train, the "

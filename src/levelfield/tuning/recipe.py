@@ -30,7 +30,7 @@ from levelfield.studies import ResolvedStudy, Study, execute_study, parse_study,
 from levelfield.studies.execution.events import RunsProgress
 from levelfield.studies.execution.executor import Executor
 from levelfield.studies.planning.cost_measured import estimate
-from levelfield.studies.planning.own_photos import GAIN
+from levelfield.studies.planning.own_photos import GAIN, held_out_share
 from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.inputs import check_trunk, inputs_for
 from levelfield.studies.runs.run import Options
@@ -39,14 +39,15 @@ from levelfield.studies.specification.choices import MethodSpec, ProtocolChoice,
 from levelfield.tuning.recipe_plan import (
     FIRST_STEPS,
     MAX_ENLARGEMENT,
+    MAX_VALIDATION_CLASSES,
     SIZES,
+    VALIDATION_SHARE,
     Amounts,
     StagePlan,
     Timing,
     make_plan,
     trained_size,
     usual_time,
-    validation_share,
 )
 from levelfield.wording import duration, plural
 
@@ -79,11 +80,6 @@ OPEN_END: dict[str, Any] = {
 }  # fmt: skip
 
 
-def training_content(content: dict[str, Any]) -> dict[str, Any]:
-    """A study for photos whose network trains."""
-    return {**content, "conditions": {**content["conditions"], **TRAINING}}
-
-
 class RecipeProgress(RunsProgress):
     """Progress of a recipe. Silent; the command line draws bars."""
 
@@ -92,9 +88,6 @@ class RecipeProgress(RunsProgress):
 
     def on_decision(self, text: str) -> None:
         """What a stage decided."""
-
-
-SILENT_RECIPE = RecipeProgress()
 
 
 @dataclass
@@ -146,7 +139,7 @@ class Recipe:
     fixed: Set[str] = frozenset()
     cores: int = 1
     options: Options = field(default_factory=Options)
-    progress: RecipeProgress = SILENT_RECIPE
+    progress: RecipeProgress = field(default_factory=RecipeProgress)
     executor: Executor | None = None
     spent: float = 0.0
 
@@ -162,10 +155,9 @@ class Recipe:
                 "conditions.select chooses the number of steps, and so does the training in stages: leave it out, or "
                 "give conditions.steps, too."
             )
-        self.study = self._changed(**OPEN_END)
-        self._grain = describe(self.study.conditions.backbone).patch
-        self._grain = self._grain if 32 % self._grain else 32
-        self.study = self._changed(**self._sized(max(self._sizes())))
+        patch = describe(self.study.conditions.backbone).patch
+        self._grain = patch if 32 % patch else 32
+        self.study = self._changed(**OPEN_END, **self._sized(max(self._sizes())))
         trunk = check_trunk(self.study.conditions.model_copy(update={"cut": "tuned"}))
         if random := self.study.conditions.own_weights == "random":
             self.study = self._changed(start_share=0.0)
@@ -180,23 +172,19 @@ class Recipe:
         self._catalog = self._shared.open(self.study.data, self.progress)
         self._folds = self._shared.divided(self._catalog, self.study.protocol)
         self.classes = len(np.unique(self._catalog.labels[self._folds[0].train]))
-        share = self.study.protocol.validation or validation_share(self.classes)
+        usual = held_out_share(self.classes, VALIDATION_SHARE, MAX_VALIDATION_CLASSES)
+        share = self.study.protocol.validation or usual
         content = {"name": "choosing", "of": self.study.protocol.model_dump(mode="json"), "validation": share}
         self._choosing = ProtocolChoice.model_validate(content)
         self.judges = self._count_judges()
 
     def _count_judges(self) -> int:
-        """The number of classes that judge; 0 if none can be held out."""
+        """The number of classes that judge; 0 if none can be held out: then nothing is trained."""
         try:
             judging = self._choosing.divide(self._catalog)[0].validation
         except LevelfieldError:  # few classes, one group of classes, or classes of a single image
             return 0
         return len(np.unique(self._catalog.labels[judging]))
-
-    @property
-    def can_judge(self) -> bool:
-        """Whether there are training classes that can be held out: without them nothing is trained."""
-        return self.judges > 0
 
     @property
     def untrained_study(self) -> Study:
@@ -242,7 +230,8 @@ class Recipe:
         """Stages 1 and 2. Returns the study of the third: the finalist and features that train nothing."""
         if (stored := self._stored("final")) is not None:
             return Study.model_validate(stored["study"])
-        sizes = {size: self._untrained(size) for size in plan.sizes}
+        title = UNTRAINED.label + ", {} px"
+        sizes = {size: self._scores(UNTRAINED, size, FIRST_STEPS, title.format(size)) for size in plan.sizes}
         size = max(sizes, key=lambda side: sizes[side].scores[FIRST_STEPS])
         conditions = self._changed(**self._sized(size)).conditions
         scores = {side: tried.scores[FIRST_STEPS] for side, tried in sizes.items()}
@@ -255,13 +244,11 @@ class Recipe:
         self._store("final", {"study": study.model_dump(mode="json")})
         return study
 
-    def _untrained(self, size: int) -> MethodScores:
-        """What validation classes say of the untrained features at a size."""
-        resolved = self._trial(size, [UNTRAINED], FIRST_STEPS)
-        [result] = self._results(resolved, f"untrained features, {size} px").values()
-        tried = MethodScores()
-        tried.add(FIRST_STEPS, result)
-        return tried
+    def _scores(self, method: MethodSpec, size: int, steps: int, title: str, **conditions: Any) -> MethodScores:
+        """What validation classes say of one training, or of a method that trains nothing."""
+        scores = MethodScores()
+        scores.add(steps, self._results(self._trial(size, [method], steps, **conditions), title)[method.label])
+        return scores
 
     def _halve(self, plan: StagePlan, size: int) -> dict[str, MethodScores]:
         """What each method reached after each of its trainings."""
@@ -300,10 +287,12 @@ class Recipe:
         """The study of the last stage."""
         scored = {label: record for label, record in tried.items() if record.scores}
         label = max(scored, key=lambda label: scored[label].scores[scored[label].best])
+        method = next(method for method in self.trained if method.label == label)
         winner, seconds = scored[label], scored[label].seconds * len(self._folds)
         shares = {self.study.conditions.start_share: winner}
         if 0 not in shares and "conditions.start_share" not in self.fixed:
-            shares[LARGER_SHARE] = self._mixed(size, label, winner.best)
+            title = f"{label} with {LARGER_SHARE:g} of the start weights"  # no step is trained again
+            shares[LARGER_SHARE] = self._scores(method, size, winner.best, title, start_share=LARGER_SHARE)
         share = max(shares, key=lambda share: shares[share].scores[winner.best])
         judged = shares[share]
         left = plan.limit - self.elapsed() - plan.test_seconds
@@ -336,21 +325,13 @@ class Recipe:
         update = {
             "about": f"The best of {competitors} on {self.study.data.name}, found within {record.time}, beside "
             "features that train nothing.",
-            "methods": (*self._idle(), next(method for method in self.trained if method.label == label)),
+            "methods": (*self._idle(), method),
             "seeds": numbers,
             "recipe": record,
         }
         length = {"steps": steps, "schedule": "cosine", "threads": threads, "start_share": share}
         study = self._changed(**self._sized(size), **length)
         return study.model_copy(update=update)
-
-    def _mixed(self, size: int, label: str, steps: int) -> MethodScores:
-        """Scores of the trained network with `LARGER_SHARE` of the initial weights mixed in; reuses the training."""
-        method = next(method for method in self.trained if method.label == label)
-        resolved = self._trial(size, [method], steps, start_share=LARGER_SHARE)
-        tried = MethodScores()
-        tried.add(steps, self._results(resolved, f"{label} with {LARGER_SHARE:g} of the start weights")[label])
-        return tried
 
     def _idle(self) -> tuple[MethodSpec, ...]:
         """Untrained features, and what the user has named besides that trains nothing."""

@@ -11,10 +11,7 @@ from levelfield.wording import duration, plural
 SIZES = (96, 128, 160, 192, 224)  # pixels of the images that are tested
 MAX_ENLARGEMENT = 1.5  # largest test size / shorter side of the photos: networks trained at 224 px gain by enlarging
 TRAINED_AT = 0.7  # of the tested size: a step costs half, and the score on larger images hardly changes
-MIN_JUDGED_CLASSES = 8  # training classes needed to hold some out
-VALIDATION_SHARE = 0.2  # of the training classes
-MIN_VALIDATION_CLASSES, MAX_VALIDATION_CLASSES = 3, 20
-LARGEST_SHARE = MIN_VALIDATION_CLASSES / MIN_JUDGED_CLASSES
+VALIDATION_SHARE, MAX_VALIDATION_CLASSES = 0.2, 20  # of the training classes
 FIRST_STEPS = 50  # of the shortest training; each further one doubles the steps
 RANKING_STEPS = 200  # of the shortest training of several methods: fewer do not tell which is better after many
 EPOCHS, USUAL_EPOCHS = 60, 10  # how often training sees every image: at most, and in the time that is not limited
@@ -188,15 +185,3 @@ def doubled(first: int, most: int) -> list[int]:
     ([50, 100, 200, 400], [50])
     """
     return [first * 2**k for k in range(max(1, most // first).bit_length())]
-
-
-def validation_share(classes: int) -> float:
-    """The share of the training classes that judges, 0 if there are too few.
-
-    >>> [validation_share(classes) for classes in (4, 10, 50, 1000)]
-    [0.0, 0.3, 0.2, 0.02]
-    """
-    if classes < MIN_JUDGED_CLASSES:
-        return 0.0
-    count = max(round(VALIDATION_SHARE * classes), MIN_VALIDATION_CLASSES)
-    return round(min(count, MAX_VALIDATION_CLASSES) / classes, 4)

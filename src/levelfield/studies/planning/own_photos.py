@@ -25,8 +25,9 @@ DRAWINGS = 96  # pixels; images with a smaller shorter side are treated as small
 SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
 VARIED = "conditions.backbone"
 # of the number of steps of a head on the frozen network; see docs/own-photos.md
-MIN_JUDGED_CLASSES = 8  # training classes needed to keep some for validation
-VALIDATION_SHARE, MIN_VALIDATION_CLASSES, MAX_VALIDATION_CLASSES = 0.4, 3, 30  # of the training classes
+MIN_JUDGED_CLASSES, MIN_VALIDATION_CLASSES = 8, 3  # training classes needed to hold some out; how many at least
+LARGEST_SHARE = MIN_VALIDATION_CLASSES / MIN_JUDGED_CLASSES
+VALIDATION_SHARE, MAX_VALIDATION_CLASSES = 0.4, 30  # of the training classes
 MIN_SAMPLE_CLASSES = 100  # classes of a sample
 GAIN = 0.16  # of map@r, divided by the number of validation classes: a gain on few of them may be a loss on others
 FIXED_STEPS = 10  # without validation classes: little more than the warm-up, too short to overfit fewer than 8 classes
@@ -163,8 +164,7 @@ def _choose_stopping(catalog: Catalog, wished: Study, fixed: Set[str]) -> _Stopp
         needed = f"at least {MIN_JUDGED_CLASSES} are needed"
         why = f"{classes} training classes are too few to hold some out for validation ({needed})"
     else:
-        count = max(round(VALIDATION_SHARE * classes), MIN_VALIDATION_CLASSES)
-        share = round(min(count, MAX_VALIDATION_CLASSES) / classes, 3)
+        share = held_out_share(classes, VALIDATION_SHARE, MAX_VALIDATION_CLASSES)
         validating = ProtocolChoice(name=protocol.name, **protocol.settings, validation=share)
         judges = f"{{}} of the {classes} training classes, held out for validation"
         try:
@@ -173,6 +173,16 @@ def _choose_stopping(catalog: Catalog, wished: Study, fixed: Set[str]) -> _Stopp
             why = "none of the training classes can be held out for validation"
     chosen = _unless(fixed, {"steps": FIXED_STEPS})
     return _Stopping(f"Steps: {chosen.get('steps', conditions.steps)} for every run, because {why}.", None, chosen)
+
+
+def held_out_share(classes: int, share: float, most: int) -> float:
+    """The share of the training classes that is held out: about `share`, 0 if there are too few.
+
+    >>> [held_out_share(classes, 0.2, most=20) for classes in (4, 10, 50, 1000)]
+    [0.0, 0.3, 0.2, 0.02]
+    """
+    count = min(max(round(share * classes), MIN_VALIDATION_CLASSES), most)
+    return round(count / classes, 4) if classes >= MIN_JUDGED_CLASSES else 0.0
 
 
 def _early(catalog: Catalog, protocol: ProtocolChoice, wished: Conditions, fixed: Set[str], judges: str) -> _Stopping:
