@@ -80,15 +80,17 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
     """
     import torch
 
-    of_numpy, of_python = np.random.get_state(), random.getstate()  # noqa: NPY002
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    with torch.random.fork_rng(gpus):
-        seed_globals(seed, *names)
-        try:
-            yield
-        finally:
-            np.random.set_state(of_numpy)  # noqa: NPY002
-            random.setstate(of_python)
+    before = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    seed_globals(seed, *names)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
+        random.setstate(before[2])
+        if on_gpu:
+            torch.cuda.set_rng_state_all(on_gpu)
 
 
 @contextmanager

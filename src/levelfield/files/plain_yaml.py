@@ -17,7 +17,7 @@ from levelfield.errors import BadSpecification, Damaged
 from levelfield.files.reading import read_text
 from levelfield.files.writing import write_text
 
-_MOST = 1_000_000  # values of a text
+_MAX_VALUES = 1_000_000  # values of a text
 # raised by PyYAML's constructors of scalars, such as `!!int abc`, and for a text nested too deeply
 _FAULTS = (ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
@@ -96,8 +96,8 @@ class _WrittenLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ig
 
     def construct_document(self, node: yaml.Node) -> Any:
         """The object of a text, in which aliases of aliases may not stand for more than fits into memory."""
-        if _written_out(node, {}) > _MOST:
-            raise yaml.YAMLError(f"with its aliases it has more than {_MOST:,} values")
+        if _written_out(node, {}) > _MAX_VALUES:
+            raise yaml.YAMLError(f"with its aliases it has more than {_MAX_VALUES:,} values")
         return super().construct_document(node)
 
 
