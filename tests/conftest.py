@@ -36,6 +36,7 @@ LONG = (
     "testing/test_laws.py",
     "tuning/test_tune.py",
     "cli/test_cli_trust.py",
+    "cli/test_cli_recipe.py",
     "studies/test_kill_and_resume.py",
     "cli/test_cli_compare.py",
     "tests/test_wheel.py",
