@@ -70,7 +70,7 @@ def test_a_step_adds_what_the_teacher_says_of_these_images(settings: dict[str, A
     method = made(weight=0.25, **settings)
     rows, indices = drawn(4, 4, "rows").float(), [7, 1, 1, 4]
     outputs = drawn(9, 3 if settings["form"] == "distill" else 4, "outputs").float()
-    method.taught(outputs.numpy())
+    method.receive_teacher(outputs.numpy())
     batch = batch_of(rows, indices)
     terms = method.step(nn.Identity(), batch, stream(0, "step"))
     assert list(terms) == ["own", settings["form"]]
@@ -92,7 +92,7 @@ def test_class_logits_are_those_the_objective_trains(name: str) -> None:
 def test_a_student_says_whose_it_is() -> None:
     method = made("contrastive", form="relational")
     assert method.requires({"student": {"teacher": "big", "form": "imitate"}}) == ("big",)
-    assert method.wants == "rows"
+    assert method.teacher_output == "rows"
     assert not method.separable
     assert method.deviations(Setting(4, 16))["teacher"].startswith("big, relational")
     assert made(form="imitate").separable
@@ -124,8 +124,8 @@ def test_other_refusals() -> None:
             "message_passing", num_classes=3, dim=4, auxiliary_weight=0, student={"teacher": "b", "form": "distill"}
         )
     with pytest.raises(BadInput, match="5 classes but the student has 3"):
-        made(form="distill").taught(np.zeros((2, 5), np.float32))
+        made(form="distill").receive_teacher(np.zeros((2, 5), np.float32))
     with pytest.raises(BadInput, match="no teacher outputs yet"):
         made(form="imitate").step(nn.Identity(), batch_of(torch.zeros(2, 4), [0, 1]), stream(0, "x"))
     with pytest.raises(BadSpecification, match="does not learn from a teacher"):
-        methods.create("softmax", num_classes=3, dim=4).taught(np.zeros((2, 3)))
+        methods.create("softmax", num_classes=3, dim=4).receive_teacher(np.zeros((2, 3)))

@@ -31,9 +31,9 @@ def student(form: str, name: str = "softmax", teacher: str = "teacher", **settin
     return {"label": form, name: {"student": {"teacher": teacher, "form": form, **settings}}}
 
 
-def told(run: Path, wants: str) -> np.ndarray:
+def told(run: Path, output: str) -> np.ndarray:
     spec = read_spec(run)
-    return outputs_of(run, wants, spec, inputs_for(spec, None, "cpu"), SILENT)
+    return outputs_of(run, output, spec, inputs_for(spec, None, "cpu"), SILENT)
 
 
 def embedded(run: Path) -> np.ndarray:
@@ -60,7 +60,7 @@ from levelfield.objectives import Contrastive
 
 
 class Copies(Method):
-    wants, learns_from = "rows", "its elder"
+    teacher_output, learns_from = "rows", "its elder"
 
     def __init__(self, *, elder):
         super().__init__(Contrastive())
@@ -69,7 +69,7 @@ class Copies(Method):
     def requires(cls, settings):
         return (settings["elder"],)
 
-    def taught(self, outputs):
+    def receive_teacher(self, outputs):
         self.outputs = outputs
 
     def step(self, embedder, batch, generator):
@@ -111,9 +111,9 @@ def test_messages_of_the_teacher_pass_in_groups_of_true_classes(home: dict[str, 
     objective: Any = load_method(home["teacher"]).objective
     groups = cluster_groups(labels, chunks=4, size=3, seed=spec.training_seed)  # batches were 4x3
     assert all(len(set(labels[chunk])) == 1 for group in groups.members for chunk in group.reshape(4, 3))
-    for wants in ("rows", "logits"):
-        expected = after_messages(objective, embedded(home["teacher"]), groups, wants)
-        np.testing.assert_allclose(told(home["teacher"], wants), expected, atol=1e-4)
+    for output in ("rows", "logits"):
+        expected = after_messages(objective, embedded(home["teacher"]), groups, output)
+        np.testing.assert_allclose(told(home["teacher"], output), expected, atol=1e-4)
 
 
 def test_the_first_time_a_row_appears_counts() -> None:
@@ -122,8 +122,8 @@ def test_the_first_time_a_row_appears_counts() -> None:
     groups = Groups(np.array([[0, 1, 0], [1, 2, 3], [4, 2, 0]]), (0, 1, 2))
     lessons = [objective.lesson(torch.from_numpy(rows[members])) for members in groups.members]
     expected = [(0, 0), (0, 1), (1, 1), (1, 2), (2, 0)]  # group and place of each row
-    for part, wants in enumerate(("rows", "logits")):
-        found = after_messages(objective, rows, groups, wants)
+    for part, output in enumerate(("rows", "logits")):
+        found = after_messages(objective, rows, groups, output)
         for row, (group, place) in enumerate(expected):
             np.testing.assert_array_equal(found[row], lessons[group][part][place].numpy())
 

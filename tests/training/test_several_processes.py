@@ -114,8 +114,8 @@ def some_steps(ranks: Ranks, folder: Path) -> dict[str, dict[str, Any]]:
         shared = {"steps": STEPS, "optimiser": "sgd", "lr": 0.02, "trunk_lr": 0.004, "processes": ranks.size}
         run = make(label.split()[0], ranks=ranks, **{**shared, **changes})
         start = run.embedder.head.linear.weight.detach().clone()
-        if run.method.wants:
-            run.method.taught(np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32))
+        if run.method.teacher_output:
+            run.method.receive_teacher(np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32))
         scores = iter([0.25, 0.5] if ranks.first else [])  # only the first process validates
         validate = (lambda scores=scores: next(scores)) if label == "hist" else None
         state = run.train(run_folder, validate=validate, pace=Pace(log_every=10))

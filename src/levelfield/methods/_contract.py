@@ -97,7 +97,7 @@ class Method(nn.Module):
     seeded: false if the method is deterministic: one run is enough.
     tunable: false if the method has no settings to choose, so that a tuning budget does not apply.
     search: ranges of a method that is not an objective: `{"shrinkage": (0.05, 0.9, "linear")}`.
-    wants: teacher outputs that it learns from, "rows" or "logits" of the training images (see `taught`).
+    teacher_output: what it learns from a teacher, "rows" or "logits" of the training images (see `receive_teacher`).
     learns_from: the teacher, as the ledger names it.
     joins: true if it trains nothing and concatenates the embeddings of the runs that it requires.
     divisible: false if a step mixes hidden states of images, which must then be one piece.
@@ -107,7 +107,7 @@ class Method(nn.Module):
     seeded = True
     tunable = True
     search: ClassVar[dict[str, Any]] = {}
-    wants: str | None = None
+    teacher_output: str | None = None
     learns_from = ""
     joins: ClassVar[bool] = False
     members = 1
@@ -141,7 +141,8 @@ class Method(nn.Module):
         self.layout = Layout.parse(str(batch)) if batch is not None else None
         self.batching, self.trials = batching, trials
         self.lr = lr
-        self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, if `step` returns only one
+        # terms of the last step's loss, if `step` returns only one
+        self.logged_terms: Mapping[str, Tensor] = {}
 
     @classmethod
     def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -195,11 +196,11 @@ class Method(nn.Module):
         if not isinstance(objective, Objective):
             return {"loss": objective(rows, batch.labels)}
         loss = objective(rows, batch.labels, roles=self.used_roles(batch.roles) or None, generator=generator)
-        self.shown = objective.shown
+        self.logged_terms = objective.logged_terms
         return {"loss": loss}
 
-    def taught(self, outputs: np.ndarray) -> None:
-        """Receive the teacher outputs that it `wants`: one row per training image, indexed by `Batch.indices`."""
+    def receive_teacher(self, outputs: np.ndarray) -> None:
+        """Receive the teacher's `teacher_output`: one row per training image, indexed by `Batch.indices`."""
         raise BadSpecification(f"{type(self).__name__} does not learn from a teacher.")
 
     def used_roles(self, roles: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
@@ -217,9 +218,9 @@ class Method(nn.Module):
         return {} if switched is None else {"switched": float(switched)}
 
     @property
-    def compared(self) -> float:
+    def last_class_sample(self) -> float:
         """Share of the classes that the last step compared with, besides those of its batch; 1: all, or no classes."""
-        return float(getattr(self.objective, "compared", 1.0))
+        return float(getattr(self.objective, "last_class_sample", 1.0))
 
     @property
     def shards(self) -> dict[str, int]:
@@ -228,7 +229,7 @@ class Method(nn.Module):
         return {f"objective.{name}": rows for name, rows in shards.items()}
 
     @property
-    def elsewhere(self) -> int:
+    def remote_parameters(self) -> int:
         """Number of own parameters that other processes have."""
         local = dict(self.named_parameters())
         return sum((rows - len(local[name])) * local[name][:1].numel() for name, rows in self.shards.items())
@@ -249,7 +250,7 @@ class Method(nn.Module):
         put_proxies(self.proxies, class_means[getattr(self.objective, "local_classes", slice(None))])
 
     @property
-    def takes_start(self) -> bool:
+    def can_start_from_rows(self) -> bool:
         """Whether own parameters can start from the first embeddings, see `start_from`."""
         started = type(self.objective).start_from if isinstance(self.objective, Objective) else None
         return self.proxies is not None or started not in (None, Objective.start_from)
@@ -284,7 +285,8 @@ class Method(nn.Module):
         decays = {f"weight_decay_of_{group.name}": group.decay_under(setting.decay) for group in groups}
         declared |= {name: decay for name, decay in decays.items() if decay is not None}
         declared |= {f"optimiser_of_{group.name}": group.optimiser for group in groups if group.optimiser is not None}
-        if extra := wider_head(self, setting) + sum(p.numel() for g in groups for p in g.parameters) + self.elsewhere:
+        count = sum(p.numel() for group in groups for p in group.parameters)
+        if extra := wider_head(self, setting) + count + self.remote_parameters:
             declared["extra_parameters"] = extra
         if learned := getattr(self.objective, "learned_buffers", 0):
             declared["learned_buffers"] = learned

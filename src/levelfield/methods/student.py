@@ -115,7 +115,7 @@ class Student(Method):
     ) -> None:
         super().__init__(objective, **shared)
         self.teacher, self.form, self.weight = teacher, form, weight
-        self.wants = "logits" if form == "distill" else "rows"
+        self.teacher_output = "logits" if form == "distill" else "rows"
         self.learns_from = f"{teacher}, {form}, training time of the teacher not included"
         self._width = {"distill": num_classes, "imitate": dim, "relational": None}[form]
         relational = relational_released if released else rkd_distance
@@ -125,7 +125,7 @@ class Student(Method):
             "relational": partial(relational, delta=delta),
         }[form]
         self._outputs: np.ndarray | None = None
-        if self.wants == "logits":
+        if self.teacher_output == "logits":
             class_logits(objective, torch.zeros(0, dim))
 
     @classmethod
@@ -134,10 +134,10 @@ class Student(Method):
         setting = settings.get("student")  # validated on creation
         return (str(setting["teacher"]),) if isinstance(setting, Mapping) and "teacher" in setting else ()
 
-    def taught(self, outputs: np.ndarray) -> None:
+    def receive_teacher(self, outputs: np.ndarray) -> None:
         """Receive the teacher's outputs, one row per training image; they are not part of the method's state."""
         if self._width is not None and outputs.shape[1] != self._width:
-            what = "classes" if self.wants == "logits" else "embedding dimensions"
+            what = "classes" if self.teacher_output == "logits" else "embedding dimensions"
             raise BadInput(
                 f"The teacher '{self.teacher}' has {outputs.shape[1]} {what} but the student has {self._width}: "
                 f"'{self.form}' needs equal numbers. 'relational' works with any."
@@ -152,9 +152,9 @@ class Student(Method):
         rows = self.embed(embedder, batch.inputs)
         (loss,) = self.losses(rows, batch, generator).values()
         if self._outputs is None:
-            raise BadInput("The student has no teacher outputs yet: call `taught` first.")
+            raise BadInput("The student has no teacher outputs yet: call `receive_teacher` first.")
         teacher = to_device(torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])), rows.device).to(rows)
-        student = class_logits(self.objective, rows) if self.wants == "logits" else rows
+        student = class_logits(self.objective, rows) if self.teacher_output == "logits" else rows
         return {"own": loss, self.form: self.weight * self._loss(student, teacher)}
 
     def deviations(self, setting: Setting) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Objective(nn.Module):
     num_classes: int | None = None  # labels must be 0 to num_classes - 1; None: any labels
     switched: Tensor | None = None  # share of tuples changed by `switch` in the last call
     class_sample: float = 1.0  # share of the classes that a call compares with, besides those of the batch
-    compared: float = 1.0  # that share in the last call
+    last_class_sample: float = 1.0  # that share in the last call
     local_classes: slice = slice(None)  # the classes whose vectors this process has
     miner: Any  # a `MinerChoice`; once created a `Miner`, or None: all tuples, not listed
     switch: float = 0.0
@@ -85,7 +85,7 @@ class Objective(nn.Module):
         choice = getattr(self, "miner", None)
         miner = None if choice is None else resolve(choice, switch=self.switch, **hints)
         self.miner = None if isinstance(miner, All) else miner
-        self.shown: dict[str, Tensor] = {}
+        self.logged_terms: dict[str, Tensor] = {}
         """The terms of the last call by name, without gradients, for the log; empty if the loss has one term."""
         self._own_generator = stream(0, "objective")
 
@@ -100,7 +100,7 @@ class Objective(nn.Module):
 
     def total(self, terms: Mapping[str, Tensor]) -> Tensor:
         """Add up the named terms and keep them for the log, as tensors, without device synchronisation."""
-        self.shown = {name: term.detach() for name, term in terms.items()} if len(terms) > 1 else {}
+        self.logged_terms = {name: term.detach() for name, term in terms.items()} if len(terms) > 1 else {}
         return sum_of(terms)
 
     def forward(
@@ -151,7 +151,7 @@ class Objective(nn.Module):
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
         """The named terms of the loss by its definition, each differentiable; a plain call stores their values in
-        `shown`."""
+        `logged_terms`."""
         inputs = LossInputs(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
         with full_precision(embeddings.device.type):
             return self.parts(checked(inputs, self))

@@ -143,7 +143,7 @@ class ShardedClasses(Objective):
         order = torch.randperm(self.num_classes, generator=inputs.generator, device=inputs.generator.device)
         chosen = torch.zeros(self.num_classes, dtype=torch.bool)
         chosen[order[: self._draws].cpu()] = True
-        self.compared = int(chosen.sum()) / self.num_classes
+        self.last_class_sample = int(chosen.sum()) / self.num_classes
         chosen[labels] = True
         chosen_here = chosen[self.local_classes]
         position = torch.where(local >= 0, (chosen_here.cumsum(0) - 1)[local.clamp_min(0)], -1)

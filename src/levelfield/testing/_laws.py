@@ -57,7 +57,7 @@ def terms_add_up_to_the_loss(factory: measuring.Factory) -> None:
     for name, (rows, labels) in {"ordinary": measuring.ordinary(), **measuring.layouts()}.items():
         objective, rows = measuring.make(factory, torch.float64), rows.double().requires_grad_()
         value = objective(rows, labels, generator=stream(0, "law"))
-        shown = objective.shown
+        shown = objective.logged_terms
         terms = objective.terms(rows, labels, generator=stream(0, "law"))
         measuring.close(
             torch.stack(list(terms.values())).sum(), value, f"batch '{name}': sum of the terms and loss differ"

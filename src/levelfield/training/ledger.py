@@ -118,7 +118,7 @@ def measure_setup(
     measured = Measured(layout=str(layout), batching=str(drawn))
     measured.head_norm = bool(getattr(embedder.head, "output_norm", False))
     trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
-    everywhere = sum(p.numel() for p in trainable) + method.elsewhere
+    everywhere = sum(p.numel() for p in trainable) + method.remote_parameters
     measured.extra_parameters = max(0, everywhere - reference_parameters)
     for optimiser in optimisers:
         for group in optimiser.param_groups:

@@ -84,7 +84,7 @@ def train(
                     passes.check_leaves(loss)
                     if step.loss is None:
                         audit.check_gradients()
-                step.add(loss, terms if len(terms) > 1 else method.shown, method.active(), parts=passes.count)
+                step.add(loss, terms if len(terms) > 1 else method.logged_terms, method.active(), parts=passes.count)
                 # backward
                 if loss.requires_grad:  # a user's loss may be constant if a batch has no pair
                     passes.backward(precision.scaled(loss))

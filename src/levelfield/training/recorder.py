@@ -167,7 +167,7 @@ class Recorder:
         state.step += 1
         state.images += len(step.batch.labels)
         state.without_gradient += step.idle
-        state.class_sample = min(state.class_sample, self.method.compared)
+        state.class_sample = min(state.class_sample, self.method.last_class_sample)
         state.rows_through_trunk += self.embedder.trunk.counter.rows - self._passes
         state.rows_changed += self.embedder.trunk.counter.changed - self._changed
         if logged:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 import levelfield
 from levelfield import methods
@@ -172,8 +172,7 @@ class Recipe:
         self._catalog = self._shared.open(self.study.data, self.progress)
         self._folds = self._shared.divided(self._catalog, self.study.protocol)
         self.classes = len(np.unique(self._catalog.labels[self._folds[0].train]))
-        usual = held_out_share(self.classes, VALIDATION_SHARE, MAX_VALIDATION_CLASSES)
-        share = self.study.protocol.validation or usual
+        share = self.study.protocol.validation or held_out_share(self.classes, VALIDATION_SHARE, MAX_VALIDATION_CLASSES)
         content = {"name": "choosing", "of": self.study.protocol.model_dump(mode="json"), "validation": share}
         self._choosing = ProtocolChoice.model_validate(content)
         self.judges = self._count_judges()
@@ -203,9 +202,7 @@ class Recipe:
     def plan(self, *, keep: bool = True) -> StagePlan:
         """Time a step and an image on this machine, and divide the time. keep: for the same recipe, started again."""
         if (stored := self._stored("plan")) is not None:
-            stored["rungs"] = tuple(map(tuple, stored["rungs"]))
-            listed = {key: tuple(stored[key]) for key in ("sizes", "methods", "skipped_methods")}
-            return StagePlan(**{**stored, **listed})
+            return TypeAdapter(StagePlan).validate_python(stored)
         sizes = {size: self._sized(size)["image"] for size in self._sizes()}
         resolved = self._trial(min(sizes), self.trained, FIRST_STEPS)
         with resolved.in_use():
@@ -218,8 +215,7 @@ class Recipe:
         train, test = len(fold.train) + len(fold.validation), len(self._folds[0].test)
         batch = conditions.layout.batch_size
         amounts = Amounts(train, len(fold.validation), test, batch, len(self._folds))
-        classes = (len(np.unique(labels[part])) for part in (fold.validation, fold.train))
-        judges = "{} of {} training classes".format(*accumulate(classes))
+        judges = f"{self.judges} of {self.judges + len(np.unique(labels[fold.train]))} training classes"
         limit = self.limit or usual_time(amounts, timing, sizes, self.cores)
         plan = make_plan(limit, amounts, timing, sizes, [method.label for method in self.trained], self.cores, judges)
         if keep:

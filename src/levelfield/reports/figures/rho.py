@@ -98,8 +98,7 @@ def draw_correlations(rows: list[Drawn], metric: str, path: Path) -> Path:
     if not tables:
         raise BadInput(f"The figure 'correlations' needs {MIN_ROWS} trained rows on the same test set.")
     side = 1.6 + 0.5 * max(table.shape[1] for table in tables.values())
-    height = side + 0.6  # with room for the names
-    figure, axes = drawing.panels(1, len(tables), width=side * len(tables), height=height)
+    figure, axes = drawing.panels(1, len(tables), width=side * len(tables), height=side + 0.6)  # room for names
     for axis, (name, table) in zip(axes[0], tables.items(), strict=True):
         with np.errstate(invalid="ignore", divide="ignore"):
             matrix = np.corrcoef(table, rowvar=False)

@@ -217,8 +217,9 @@ def _step_seconds(
         head = common_head(method, conditions, inputs.width)
     embedder = Embedder(inputs.new_trunk(), head, precision=conditions.precision).to(inputs.device).train()
     method.to(inputs.device)
-    if method.wants is not None:  # the teacher is not trained yet
-        method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
+    if method.teacher_output is not None:  # the teacher is not trained yet
+        width = classes if method.teacher_output == "logits" else setting.dim
+        method.receive_teacher(np.zeros((classes, width), np.float32))
     shapes, tested = (embedder.trunk.stored_shapes(side) for side in (conditions.image, conditions.tested_side))
     each = max(1, layout.per_class)
     member_labels = torch.from_numpy(method.labels(np.arange(classes), 0, 0))  # the member's label of each class

@@ -81,7 +81,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     settle(declared(method, conditions, setting), conditions, measured, trains=method.trains, before=True)
     if method.trains and conditions.proxies == "class_means":
         before = {name: parameter.detach().clone() for name, parameter in method.named_parameters()}
-        if method.takes_start:
+        if method.can_start_from_rows:
             rows = inputs.embed(embedder.eval(), inputs.fold.train, progress, coded=False)
             labels = own_labels(spec, method, inputs)
             method.start_from(StartRows(torch.from_numpy(rows), torch.from_numpy(labels)))

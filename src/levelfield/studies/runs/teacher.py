@@ -31,13 +31,13 @@ _ROWS = 4096  # rows per computation of logits
 
 def teach(method: Method, spec: RunSpec, inputs: RunInputs, folder: Path, progress: Progress) -> bool:
     """Give the method the outputs of its teacher, which are stored in `folder`; returns whether it wants any."""
-    if method.wants is None:
+    if method.teacher_output is None:
         return False
     stored = folder / OUTPUTS
     if not stored.exists():
-        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, inputs, progress)
+        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.teacher_output, spec, inputs, progress)
         write_whole(stored, lambda file: np.save(file, outputs))
-    method.taught(read_array(stored))
+    method.receive_teacher(read_array(stored))
     return True
 
 
@@ -48,22 +48,22 @@ def check_code(folder: Path) -> None:
         permitted(reference)
 
 
-def outputs_of(folder: Path, wants: str, student: RunSpec, inputs: RunInputs, progress: Progress) -> np.ndarray:
+def outputs_of(folder: Path, output: str, student: RunSpec, inputs: RunInputs, progress: Progress) -> np.ndarray:
     """The "rows" or class "logits" of the run in `folder` for the training images of a student on `inputs`.
 
     Rows of joined runs are concatenated; of folds only the student's own is used.
     """
     needs = _joined_in(folder)
     if needs is None:
-        return _of_one(folder, read_spec(folder), wants, inputs, progress)
+        return _of_one(folder, read_spec(folder), output, inputs, progress)
     needed = [needed_folder(folder, need) for need in needs]
     members = [run for run in needed if _joined_in(run) is not None or read_spec(run).fold == student.fold]
-    if len(members) != 1 and wants == "logits":
+    if len(members) != 1 and output == "logits":
         raise BadInput(
             f"The teacher {folder} joins {len(members)} runs and has no common classifier: 'distill' needs a single "
             "run, 'imitate' and 'relational' do not."
         )
-    outputs = [outputs_of(run, wants, student, inputs, progress) for run in members]
+    outputs = [outputs_of(run, output, student, inputs, progress) for run in members]
     return outputs[0] if len(outputs) == 1 else joined(outputs)
 
 
@@ -77,7 +77,7 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
 
 
 @trusting()
-def _of_one(folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress: Progress) -> np.ndarray:
+def _of_one(folder: Path, spec: RunSpec, output: str, inputs: RunInputs, progress: Progress) -> np.ndarray:
     theirs = inputs_for(spec, inputs.cache_folder, inputs.device)
     ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (inputs, theirs))
     if ours != others:
@@ -96,8 +96,8 @@ def _of_one(folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress
         size = max(1, layout.per_class)
         chunks = layout.batch_size // size
         groups = cluster_groups(theirs.train_labels, chunks=chunks, size=size, seed=spec.training_seed)
-        return after_messages(objective, rows, groups, wants)
-    if wants == "rows":
+        return after_messages(objective, rows, groups, output)
+    if output == "rows":
         return rows
     try:
         with torch.no_grad():
@@ -107,14 +107,14 @@ def _of_one(folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress
         raise BadInput(f"The run {folder} cannot be a teacher: {error}") from error
 
 
-def after_messages(objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str) -> np.ndarray:
+def after_messages(objective: MessagePassing, rows: np.ndarray, groups: Groups, output: str) -> np.ndarray:
     """Rows, or class logits, after message passing in groups like training batches; first occurrence of each row."""
     device = next(objective.parameters()).device
     outputs: np.ndarray | None = None
     done = np.zeros(len(rows), bool)
     for members in groups.members:
         refined, logits = (part.cpu().numpy() for part in objective.lesson(torch.from_numpy(rows[members]).to(device)))
-        lesson = refined if wants == "rows" else logits
+        lesson = refined if output == "rows" else logits
         if outputs is None:
             outputs = np.empty((len(rows), lesson.shape[1]), lesson.dtype)
         positions, first = np.unique(members, return_index=True)
