@@ -70,7 +70,7 @@ class CrossBatchMemory(Objective):
         if calls >= self.start:
             inputs = self._against_queue(inputs, held)
         loss = self.objective.loss_of(inputs)
-        for name in ("active", "shown", "switched"):
+        for name in ("active", "logged_terms", "switched"):
             setattr(self, name, getattr(self.objective, name))
         if self.training:
             self._remember(inputs, calls, held)
