@@ -31,15 +31,15 @@ unexport PYTHONDONTWRITEBYTECODE
 coverage fast tests: export OMP_NUM_THREADS := 1
 coverage fast tests: export OPENBLAS_NUM_THREADS := 1
 coverage fast tests: export MKL_NUM_THREADS := 1
+# One process more than cores: tests of clusters, browsers and killed processes wait for most of their time.
 PYTEST := $(BIN)/pytest -n $$(($(JOBS) + 1)) --dist loadfile --no-loadscope-reorder
 
 fast: $(INSTALLED)
 	$(PYTEST) -q @tests/fast.txt
 
-# More processes than cores: tests of clusters, browsers and killed processes wait for most of their time. `make lint`
-# runs the type tests, because its mypy cache is warm.
+# `make lint` runs the type tests, because its mypy cache is warm.
 tests: $(INSTALLED)
-	$(PYTEST) -n $$(($(JOBS) + 2)) --ignore=tests/test_types.py
+	$(PYTEST) --ignore=tests/test_types.py
 
 coverage: $(INSTALLED)  ## the lines of src/levelfield that the tests of tests/fast.txt run, into htmlcov/
 	$(PYTEST) -q --cov --cov-report=html --cov-report=term:skip-covered @tests/fast.txt
